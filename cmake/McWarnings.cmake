@@ -1,0 +1,17 @@
+# Language level, warnings and sanitizers of every target of the project.
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+add_compile_definitions(_GNU_SOURCE)
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion
+  -Wstrict-prototypes -Wmissing-prototypes -Wvla)
+if(MC_WERROR)
+  add_compile_options(-Werror)
+endif()
+if(MC_SANITIZE)
+  add_compile_options(-fsanitize=${MC_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${MC_SANITIZE})
+endif()
