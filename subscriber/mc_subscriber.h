@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mc_subscriber.h - follows event publishers and never lies about what it
+ * missed.
+ *
+ * A subscriber has one or more sources, each one publisher. Every message is
+ * read strictly and whole, checked against the source's sequence and event ids,
+ * and applied event by event to a mirror ((tenant, key, medium) -> id, session,
+ * group), to a session index where one is given, and to the caller: after an
+ * event is applied and before the next one is, the caller hears of it, so that
+ * a question asked there sees exactly that prefix of the stream. What cannot be
+ * trusted any more is said by signals, once and in order.
+ *
+ * Without a recovery endpoint a loss means: gap, stale, the source's entries
+ * go, and it starts again from the next event.
+ *
+ * Threads: a thread of the subscriber reads the sockets. Events are delivered
+ * either on the thread that calls mc_subscriber_poll or _next (default), or on
+ * the subscriber's own (opts.own_thread). Callbacks run without locks held and
+ * may call what is marked "inside callbacks".
+ */
+#ifndef MC_SUBSCRIBER_H
+#define MC_SUBSCRIBER_H
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mc_err.h"
+#include "mc_event.h"
+#include "mc_index.h"
+#include "mc_view.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct mc_subscriber;
+
+enum mc_signal_type {
+    MC_SIGNAL_GAP = 1,       /* ids and sequence numbers were missed */
+    MC_SIGNAL_RECOVERED = 2, /* what was missed has been made good */
+    MC_SIGNAL_EPOCH = 3,     /* the publisher is a new one */
+    MC_SIGNAL_DEGRADED = 4,  /* a message or event was refused */
+    MC_SIGNAL_STALE = 5      /* the source's entries are gone; starting again */
+};
+const char *mc_signal_name(enum mc_signal_type type); /* "gap" ... */
+
+struct mc_signal {
+    enum mc_signal_type type;
+    uint32_t source;        /* index into opts.sources */
+    uint64_t from_id;       /* gap: ids from..to were missed; 0..0: not known */
+    uint64_t to_id;
+    uint64_t from_seq;      /* gap: sequence numbers from..to were missed */
+    uint64_t to_seq;
+    uint64_t epoch;         /* epoch: the new one */
+    bool by_snapshot;       /* recovered: by snapshot and not by replay */
+    enum mc_event_error reason; /* degraded: why */
+    uint32_t offset;        /* degraded: where in the payload */
+    uint64_t seq;           /* message in which it was noticed, 0 if none */
+};
+
+/* An event as delivered; batch and event are borrowed for the call. is_new is
+ * false where it changed nothing (a duplicate by id is not delivered at all).
+ * replaces: this `stored` follows the `removed` of the same key right before
+ * it. */
+struct mc_delivery {
+    uint32_t source;
+    bool replaces;
+    const struct mc_event_batch *batch;
+    const struct mc_event *event;
+};
+
+typedef void (*mc_event_fn)(void *ctx, const struct mc_delivery *delivery);
+typedef void (*mc_signal_fn)(void *ctx, const struct mc_signal *signal);
+/* Sees every message before it is read, bad ones too; frames are borrowed. */
+typedef void (*mc_message_fn)(void *ctx, uint32_t source,
+                              const struct mc_view *frames, size_t count);
+
+/* One publisher. Strings are copied. */
+struct mc_source_opts {
+    const char *endpoint; /* e.g. tcp://127.0.0.1:5557 */
+    const char *recovery_endpoint; /* not built yet: must be NULL */
+    const char *topic;    /* subscription prefix; NULL = everything */
+};
+
+/* sources needed; else all zero = the defaults. */
+struct mc_subscriber_opts {
+    const struct mc_source_opts *sources;
+    size_t source_count;       /* 1..64 */
+    bool own_thread;           /* deliver on the subscriber's thread */
+    bool no_mirror;
+    struct mc_index *index;    /* fed in stream order; borrowed, outlives us. Its
+                                  one writer is the delivering thread */
+    uint64_t max_queue_bytes;  /* messages read but not yet delivered; 0 = 64
+                                  MiB. Full: the socket is not read */
+    uint64_t max_mirror_entries; /* 0 = 16 Mi; over it the source goes stale */
+    uint32_t max_message_events; /* 0 = MC_EVENT_COUNT_MAX */
+    mc_event_fn on_event;      /* any may be NULL */
+    mc_signal_fn on_signal;
+    mc_message_fn on_message;
+    void *ctx;
+};
+
+/* Connects; never waits for a publisher to be there. The caller owns it and
+ * ends it with mc_subscriber_close. Errors: MC_ERR_INVALID_PARAMS (no source, an
+ * endpoint that ZeroMQ refuses, with a line in the log), MC_ERR_NOT_SUPPORTED
+ * (a recovery endpoint), MC_ERR_NOMEM. */
+MC_CHECK_RESULT enum mc_err
+mc_subscriber_open(const struct mc_subscriber_opts *opts,
+                   struct mc_subscriber **subscriber_out);
+
+/* Stops, joins, frees; what was not delivered is not. NULL is fine. */
+void mc_subscriber_close(struct mc_subscriber *subscriber);
+
+/* Readable (level-triggered) while mc_subscriber_poll has something to do;
+ * owned by the subscriber. -1 with own_thread. */
+int mc_subscriber_fd(const struct mc_subscriber *subscriber);
+
+/* Delivers what has come, through the callbacks, on this thread: waits up to
+ * timeout_ms (-1: for ever) for the first message and then handles at most
+ * max_messages (0: all that are there). *handled_out (may be NULL) counts
+ * events and signals delivered. One thread at a time. Errors:
+ * MC_ERR_UNAVAILABLE_IN_CURRENT_MODE (own_thread). */
+MC_CHECK_RESULT enum mc_err mc_subscriber_poll(struct mc_subscriber *subscriber,
+                                               int timeout_ms,
+                                               size_t max_messages,
+                                               size_t *handled_out);
+
+/* The same one at a time: the next event or signal, whichever comes first in
+ * order. Exactly one of the two pointers is set on MC_OK; both are borrowed
+ * until the next call. Callbacks run too, if set. Errors: MC_ERR_RPC_TIMEOUT
+ * (nothing came), MC_ERR_UNAVAILABLE_IN_CURRENT_MODE. */
+struct mc_subscriber_item {
+    const struct mc_delivery *delivery;
+    const struct mc_signal *signal;
+};
+MC_CHECK_RESULT enum mc_err mc_subscriber_next(struct mc_subscriber *subscriber,
+                                               int timeout_ms,
+                                               struct mc_subscriber_item *item_out);
+
+/* Puts one recorded message through the same path as if source had sent it
+ * (poll mode, the polling thread): playing a file, testing. */
+MC_CHECK_RESULT enum mc_err
+mc_subscriber_inject(struct mc_subscriber *subscriber, uint32_t source,
+                     const struct mc_view *frames, size_t count);
+
+/* ---- the mirror: inside callbacks, or on the polling thread ------------ */
+
+struct mc_mirror_entry {
+    uint32_t source;
+    uint64_t event_id; /* last change */
+    struct mc_view tenant_id;
+    struct mc_view object_key;
+    struct mc_view medium;
+    struct mc_view session_id; /* none: untagged */
+    struct mc_view group_id;   /* none: ungrouped */
+};
+size_t mc_subscriber_mirror_count(const struct mc_subscriber *subscriber);
+/* False if the key is not there in that medium. Views are borrowed until the
+ * next delivery. */
+bool mc_subscriber_mirror_get(const struct mc_subscriber *subscriber,
+                              uint32_t source, struct mc_view tenant_id,
+                              struct mc_view object_key, struct mc_view medium,
+                              struct mc_mirror_entry *entry_out);
+/* In no order; return false to stop; no delivery meanwhile. */
+typedef bool (*mc_mirror_fn)(void *ctx, const struct mc_mirror_entry *entry);
+void mc_subscriber_mirror_walk(const struct mc_subscriber *subscriber,
+                               mc_mirror_fn fn, void *ctx);
+
+/* ---- counters: any thread --------------------------------------------- */
+
+struct mc_source_stats {
+    bool is_connected;
+    bool has_baseline;        /* a first message was seen */
+    uint64_t epoch;           /* 0: none seen */
+    uint64_t last_seq;
+    uint64_t last_event_id;   /* every id up to it is settled */
+    uint64_t messages;        /* read well */
+    uint64_t bytes;
+    uint64_t events;          /* delivered */
+    uint64_t stored;
+    uint64_t removed;
+    uint64_t cleared;
+    uint64_t heartbeats;
+    uint64_t duplicates;      /* by id or sequence, not delivered */
+    uint64_t gaps;
+    uint64_t lost_ids;        /* ids never seen */
+    uint64_t lost_seqs;
+    uint64_t restarts;        /* new epochs */
+    uint64_t connects;
+    uint64_t disconnects;
+    uint64_t refused_messages;
+    uint64_t refused_events;
+    uint64_t refused[MC_EVENT_ERROR_COUNT_]; /* both, by reason */
+    uint64_t contradictions;  /* stored of what is there, removed of what is
+                                 not, by ids that are new */
+    uint64_t queue_messages;
+    uint64_t queue_bytes;
+    uint64_t queue_full;      /* times reading had to pause */
+    uint64_t mirror_entries;
+};
+void mc_subscriber_stats(const struct mc_subscriber *subscriber,
+                         uint32_t source, struct mc_source_stats *stats_out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
