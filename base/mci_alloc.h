@@ -25,10 +25,10 @@ void mci_free(void *block); /* NULL is fine */
 char *mci_strdup_n(const void *data, size_t len);
 
 struct mci_alloc_stats {
-    uint64_t calls;  /* successful allocations and reallocations */
-    uint64_t frees;  /* blocks given back */
-    int64_t blocks;  /* blocks outstanding */
-    int64_t bytes;   /* usable bytes outstanding, as the C library sizes them */
+    uint64_t calls; /* successful allocations and reallocations */
+    uint64_t frees; /* blocks given back */
+    int64_t blocks; /* blocks outstanding */
+    int64_t bytes;  /* usable bytes outstanding, as the C library sizes them */
     uint64_t allocated_bytes; /* usable bytes of all allocations so far */
 };
 

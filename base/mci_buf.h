@@ -20,7 +20,7 @@ struct mci_buf {
 };
 
 void mci_buf_init(struct mci_buf *buf, size_t max);
-void mci_buf_fini(struct mci_buf *buf); /* zeroed is fine */
+void mci_buf_fini(struct mci_buf *buf);  /* zeroed is fine */
 void mci_buf_clear(struct mci_buf *buf); /* keeps the memory */
 
 /* Makes room for len more bytes; afterwards that many can be appended without
@@ -30,8 +30,8 @@ MC_CHECK_RESULT enum mc_err mci_buf_append(struct mci_buf *buf,
                                            const void *data, size_t len);
 MC_CHECK_RESULT enum mc_err mci_buf_append_byte(struct mci_buf *buf,
                                                 uint8_t byte);
-MC_CHECK_RESULT enum mc_err mci_buf_printf(struct mci_buf *buf,
-                                           const char *fmt, ...)
+MC_CHECK_RESULT enum mc_err mci_buf_printf(struct mci_buf *buf, const char *fmt,
+                                           ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Borrowed: valid until the next append, clear or fini. */

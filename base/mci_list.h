@@ -15,7 +15,7 @@ struct mci_link {
 };
 
 /* The struct of which a link is a member. */
-#define MCI_CONTAINER(link, type, member)                                      \
+#define MCI_CONTAINER(link, type, member) \
     ((type *)(void *)((char *)(link)-offsetof(type, member)))
 
 static inline void mci_list_init(struct mci_link *head)

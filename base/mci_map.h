@@ -30,9 +30,8 @@ void *mci_map_get(const struct mci_map *map, struct mc_view key);
 
 /* Inserts or replaces; *old_out (may be NULL) gets the value replaced or NULL.
  * Errors: MC_ERR_NOMEM, MC_ERR_BUFFER_OVERFLOW (at the maximum). */
-MC_CHECK_RESULT enum mc_err mci_map_put(struct mci_map *map,
-                                        struct mc_view key, void *value,
-                                        void **old_out);
+MC_CHECK_RESULT enum mc_err mci_map_put(struct mci_map *map, struct mc_view key,
+                                        void *value, void **old_out);
 
 /* Takes the entry out and returns its value, NULL if absent. */
 void *mci_map_remove(struct mci_map *map, struct mc_view key);
