@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mci_master.h - the store core: who may read what, where it stands, and what
+ * has to go.
+ *
+ * The master holds metadata only: objects by (tenant, key), their versions and
+ * open attempts, leases, groups, tenants, the free space of segments, and the
+ * order in which things are evicted. Bytes are the clients' business. It does no
+ * I/O: time comes in with each call, events go to the event log it was made on,
+ * and background work is a step that some thread calls. The embedded client and
+ * the control server are its two users.
+ *
+ * A write is an attempt: put_start or upsert_start hands out space and the
+ * attempt's id, put_end makes the bytes readable, put_revoke gives them back. A
+ * version is what a successful attempt made; its number is the attempt's.
+ *
+ * Batches are arrays of rows with a code per row; a call returns other than
+ * MC_OK only when it was refused as a whole, and then every row holds that code
+ * and nothing has changed. A row that answers -11 or -901 has changed nothing.
+ * End, revoke and remove, eviction, sweep and destroy allocate nothing.
+ *
+ * Lock order: shard -> group -> event log; the locks of segments (their free
+ * space), of the tables of tenants, groups, segments and clients are leaves,
+ * never taken under a shard lock. docs/threads.md has the list.
+ * Threads: any thread, but create and destroy.
+ */
+#ifndef MCI_MASTER_H
+#define MCI_MASTER_H
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mc_client.h"
+#include "mc_err.h"
+#include "mc_limits.h"
+#include "mc_medium.h"
+#include "mc_view.h"
+#include "mci_event_log.h"
+
+#define MCI_REPLICAS_MAX 4      /* memory copies made of one object */
+#define MCI_SEGMENTS_MAX 4096   /* mounted at a time */
+#define MCI_CLIENTS_MAX 1048575 /* registered at a time */
+#define MCI_SHARDS_MAX 65536
+
+struct mci_master;
+
+struct mci_master_opts {
+    struct mc_store_opts store;
+    struct mci_event_log *log; /* borrowed, outlives the master; its epoch is
+                                  the master's */
+    uint32_t shards;           /* a power of two; 0 = by expected_bytes */
+    uint64_t expected_bytes;   /* space that will be lent; 0 = much */
+    uint64_t seed;             /* of the hash; 0 = random */
+};
+
+/* Makes a master without segments or clients; `cleared` of the default tenant
+ * is the log's first record. The caller owns it.
+ * Errors: MC_ERR_INVALID_PARAMS (an option out of range), MC_ERR_NOMEM. */
+MC_CHECK_RESULT enum mc_err
+mci_master_create(const struct mci_master_opts *opts,
+                  struct mci_master **master_out);
+/* Everything goes, without events. No call may be under way. */
+void mci_master_destroy(struct mci_master *master);
+
+/* What every call of a client brings along. */
+struct mci_call {
+    uint32_t client;       /* from mci_master_client_add */
+    struct mc_view tenant; /* none or empty = "default" */
+    uint64_t now_ns;       /* of mci_clock_ns */
+    uint64_t deadline_ns;  /* longest wait for room in the event log */
+};
+
+/* ---- clients and segments --------------------------------------------- */
+
+/* A client incarnation. Errors: MC_ERR_NO_AVAILABLE_HANDLE (too many),
+ * MC_ERR_NOMEM. */
+MC_CHECK_RESULT enum mc_err mci_master_client_add(struct mci_master *master,
+                                                  uint32_t *client_out);
+
+/* The client is gone: from now on its calls answer -103 and its open attempts
+ * do not stand in anybody's way. Its segments are closed. Work that is left is
+ * done by mci_master_client_step. */
+void mci_master_client_expire(struct mci_master *master, uint32_t client);
+
+/* One slice of a client's expiry: its segments' versions, its disk copies, its
+ * open attempts (which end in doubt). *done_out: nothing is left but ranges in
+ * quarantine. Errors: MC_ERR_RPC_TIMEOUT (the log had no room; call again). */
+MC_CHECK_RESULT enum mc_err
+mci_master_client_step(struct mci_master *master, uint32_t client,
+                       uint64_t now_ns, uint64_t deadline_ns, bool *done_out);
+
+/* It is proven that nothing of this expired client can write any more: its
+ * ranges leave quarantine and its id may be used again. */
+void mci_master_client_fenced(struct mci_master *master, uint32_t client);
+
+struct mci_lent {
+    const char *name; /* a label; copies go to distinct ones. Copied */
+    uint64_t bytes;
+    uint32_t client; /* whose it is */
+};
+
+/* Lends space. Errors: MC_ERR_INVALID_PARAMS (0 bytes, or too many),
+ * MC_ERR_CLIENT_NOT_FOUND, MC_ERR_NO_AVAILABLE_HANDLE, MC_ERR_NOMEM. */
+MC_CHECK_RESULT enum mc_err mci_master_segment_add(struct mci_master *master,
+                                                   const struct mci_lent *lent,
+                                                   uint32_t *segment_out);
+
+/* Marks a segment gone: nothing is placed there, ends do not count copies
+ * there. Unknown ids are fine. */
+void mci_master_segment_close(struct mci_master *master, uint32_t segment);
+
+/* One slice of a closed segment: at most mci_event_log_slice copies go. Errors
+ * as mci_master_client_step. *done_out: no readable copy is there any more. */
+MC_CHECK_RESULT enum mc_err
+mci_master_segment_step(struct mci_master *master, uint32_t segment,
+                        uint64_t now_ns, uint64_t deadline_ns, bool *done_out);
+
+/* ---- writing ---------------------------------------------------------- */
+
+struct mci_attempt {
+    uint64_t epoch;
+    uint64_t number; /* 0: none */
+};
+
+/* A range of a segment. */
+struct mci_place {
+    uint64_t offset;
+    uint32_t segment;
+};
+
+/* One object to be written; the same row goes through start and end. */
+struct mci_write_row {
+    struct mc_view key;
+    struct mc_view session_id;  /* start: none or empty = untagged */
+    struct mc_view group_id;    /* start: none or empty = ungrouped */
+    uint64_t size;              /* start */
+    struct mci_attempt attempt; /* start: out; end, revoke: in */
+    struct mci_place places[MCI_REPLICAS_MAX]; /* start: out */
+    uint32_t place_count;                      /* start: out */
+    bool in_doubt; /* revoke: bytes may still land, so quarantine */
+    enum mc_err err;
+};
+
+/* Opens an attempt per row. config may be NULL; its vectors are not looked at,
+ * the rows' are; the first bad id refuses the whole call with -600.
+ * Rows: -705 (put: something readable is there, or another put of a living
+ * client is open), -200 (no room), -400, -600, -901 (making room waited for the
+ * event log in vain), -11.
+ * Errors: -600, -1601, -1012 (config), -103, -1011 (tenant), -1701 (tenants). */
+MC_CHECK_RESULT enum mc_err
+mci_master_put_start(struct mci_master *master, const struct mci_call *call,
+                     const struct mc_replicate_config *config,
+                     struct mci_write_row *rows, size_t count);
+MC_CHECK_RESULT enum mc_err
+mci_master_upsert_start(struct mci_master *master, const struct mci_call *call,
+                        const struct mc_replicate_config *config,
+                        struct mci_write_row *rows, size_t count);
+
+/* Makes the bytes readable; of either kind of attempt. Rows with attempt number
+ * 0 are passed over and keep their code. Rows: 0 (also for a repeated end of
+ * what was committed or dropped), -300 (not an open attempt of this client and
+ * key), -901. */
+MC_CHECK_RESULT enum mc_err mci_master_put_end(struct mci_master *master,
+                                               const struct mci_call *call,
+                                               struct mci_write_row *rows,
+                                               size_t count);
+
+/* Ends without a trace. Rows as put_end; 0 for what is already revoked or was
+ * dropped, -300 for what was committed. */
+MC_CHECK_RESULT enum mc_err mci_master_put_revoke(struct mci_master *master,
+                                                  const struct mci_call *call,
+                                                  struct mci_write_row *rows,
+                                                  size_t count);
+
+enum mci_fate {
+    MCI_FATE_UNKNOWN = 0, /* not this client's, never started or long ago */
+    MCI_FATE_OPEN = 1,
+    MCI_FATE_COMMITTED = 2,
+    MCI_FATE_REFUSED = 3, /* revoked, expired, or without space at its end */
+    MCI_FATE_DROPPED = 4  /* its end found the key readable, and answered 0 */
+};
+enum mci_fate mci_master_attempt_fate(struct mci_master *master,
+                                      uint32_t client,
+                                      struct mci_attempt attempt);
+
+/* Says that the writer still is at it. -300 if the attempt is not open. */
+MC_CHECK_RESULT enum mc_err
+mci_master_attempt_touch(struct mci_master *master, const struct mci_call *call,
+                         struct mc_view key, struct mci_attempt attempt);
+
+/* ---- reading ---------------------------------------------------------- */
+
+/* A version that is held cannot be reused, whatever leases say. */
+struct mci_hold {
+    uint32_t shard;
+    uint32_t index; /* 0: none */
+};
+
+struct mci_read_row {
+    struct mc_view key;
+    bool want_hold; /* by a reader inside this process */
+    /* out */
+    enum mc_err err;
+    uint32_t place_count; /* copies in memory; 0: on disk only */
+    struct mci_place places[MCI_REPLICAS_MAX];
+    struct mci_hold hold;
+    unsigned media;
+    uint64_t size;
+    uint64_t version;
+    uint64_t lease_left_ns; /* from now_ns on, true also for groups */
+};
+
+/* Answers where the bytes are and takes a lease. Rows: -704, -703 (being
+ * written), -400. */
+MC_CHECK_RESULT enum mc_err mci_master_get(struct mci_master *master,
+                                           const struct mci_call *call,
+                                           struct mci_read_row *rows,
+                                           size_t count);
+
+/* Gives back the holds that rows took, and clears them. */
+void mci_master_release(struct mci_master *master, struct mci_read_row *rows,
+                        size_t count, uint64_t now_ns);
+
+/* results: 1, 0, or -400. A hit takes the exist lease. */
+MC_CHECK_RESULT enum mc_err mci_master_exist(struct mci_master *master,
+                                             const struct mci_call *call,
+                                             const struct mc_view *keys,
+                                             size_t count,
+                                             int64_t *results_out);
+
+/* results: the size, or a code. Takes a read lease. */
+MC_CHECK_RESULT enum mc_err mci_master_get_size(struct mci_master *master,
+                                                const struct mci_call *call,
+                                                const struct mc_view *keys,
+                                                size_t count,
+                                                int64_t *results_out);
+
+/* Leaves no trace. results: 0, or -400. */
+MC_CHECK_RESULT enum mc_err
+mci_master_probe(struct mci_master *master, const struct mci_call *call,
+                 const struct mc_view *keys, size_t count,
+                 struct mc_probe *probes_out, int64_t *results_out);
+
+/* ---- removing --------------------------------------------------------- */
+
+/* results: 0, -704, -706 (leased, not forced), -703 (only an open write),
+ * -901, -400. */
+MC_CHECK_RESULT enum mc_err mci_master_remove(struct mci_master *master,
+                                              const struct mci_call *call,
+                                              const struct mc_view *keys,
+                                              size_t count, bool force,
+                                              int64_t *results_out);
+
+/* Errors: -600, -11, -901 (what was removed until then is counted). */
+MC_CHECK_RESULT enum mc_err
+mci_master_remove_by_regex(struct mci_master *master,
+                           const struct mci_call *call, struct mc_view regex,
+                           bool force, uint64_t *removed_out);
+
+/* *removed_out is set also with -901: what was removed until then. */
+MC_CHECK_RESULT enum mc_err mci_master_remove_all(struct mci_master *master,
+                                                  const struct mci_call *call,
+                                                  bool force,
+                                                  uint64_t *removed_out);
+
+/* Drops the keys' copies in one segment. results: 0, -704, -710 (no copy
+ * there), -714 (being read in this process), -901, -400. */
+MC_CHECK_RESULT enum mc_err
+mci_master_replica_clear(struct mci_master *master, const struct mci_call *call,
+                         const struct mc_view *keys, size_t count,
+                         uint32_t segment, int64_t *results_out);
+
+/* ---- disk copies ------------------------------------------------------ */
+
+/* The calling client holds a copy of this version on disk. results: 0 (again
+ * too), -704, -300 (another version is readable now), -705 (another client has
+ * a disk copy), -901, -11, -400. */
+struct mci_disk_row {
+    struct mc_view key;
+    uint64_t version;
+    enum mc_err err;
+};
+MC_CHECK_RESULT enum mc_err mci_master_offloaded(struct mci_master *master,
+                                                 const struct mci_call *call,
+                                                 struct mci_disk_row *rows,
+                                                 size_t count);
+
+/* The calling client's disk copies of these keys are gone. results: 0, -704,
+ * -710, -901, -400. */
+MC_CHECK_RESULT enum mc_err mci_master_disk_gone(struct mci_master *master,
+                                                 const struct mci_call *call,
+                                                 const struct mc_view *keys,
+                                                 size_t count,
+                                                 int64_t *results_out);
+
+/* Space in memory for what is on disk only; ended by promote_end or by
+ * put_revoke with the attempt. Rows: -704, -711 (in memory already, or on its
+ * way), -200, -901, -11, -400. */
+MC_CHECK_RESULT enum mc_err
+mci_master_promote_start(struct mci_master *master, const struct mci_call *call,
+                         struct mci_write_row *rows, size_t count);
+/* Rows: 0, -300 (not open, or the version is not readable any more). */
+MC_CHECK_RESULT enum mc_err mci_master_promote_end(struct mci_master *master,
+                                                   const struct mci_call *call,
+                                                   struct mci_write_row *rows,
+                                                   size_t count);
+
+/* ---- walking ---------------------------------------------------------- */
+
+/* A place in the order of hashes, which growing does not change. All zero at
+ * the beginning. */
+struct mci_cursor {
+    uint32_t shard;
+    uint32_t tag;
+    bool at_end;
+};
+
+/* Rows copied out under a shard lock; made once, used for a whole walk. */
+struct mci_page {
+    struct mc_object_row *rows;
+    uint64_t (
+        *media_ids)[MC_MEDIUM_COUNT]; /* last change per medium, cpu first */
+    uint32_t count;
+    uint32_t capacity;
+    uint8_t *bytes;
+    size_t bytes_len;
+    size_t bytes_max;
+};
+#define MCI_PAGE_ROWS 256
+MC_CHECK_RESULT enum mc_err mci_page_init(struct mci_page *page);
+void mci_page_fini(struct mci_page *page);
+
+/* Fills the page with the next readable objects of a tenant (none = of all
+ * tenants); possibly none, and more to come, unless cursor->at_end. What is
+ * there during the whole walk is shown exactly once. Errors: -11. */
+MC_CHECK_RESULT enum mc_err mci_master_list(struct mci_master *master,
+                                            struct mc_view tenant,
+                                            struct mci_cursor *cursor,
+                                            struct mci_page *page);
+
+/* ---- background ------------------------------------------------------- */
+
+/* One step of what nobody waits for: versions whose leases are over, soft pins
+ * that ran out, idle attempts, and, above the high watermark, eviction down to
+ * the low mark. Bounded; true if there is more to do at once. Waits for room in
+ * the event log until deadline_ns at most. */
+bool mci_master_sweep(struct mci_master *master, uint64_t now_ns,
+                      uint64_t deadline_ns);
+
+struct mci_master_stats {
+    uint64_t capacity_bytes;
+    uint64_t allocated_bytes;   /* all that is handed out */
+    uint64_t leased_only_bytes; /* unlinked, waiting for leases or holds */
+    uint64_t quarantined_bytes; /* of attempts that ended in doubt */
+    uint64_t objects;           /* readable */
+    uint64_t attempts;          /* open */
+    uint64_t quarantined;       /* attempts */
+    uint64_t commits;
+    uint64_t gets;
+    uint64_t hits;
+    uint64_t evicted_objects;
+    uint64_t evicted_bytes;
+    uint64_t evicted_windows;
+    uint64_t alloc_failures;
+    uint64_t groups;
+    uint64_t tenants;
+    uint64_t table_slots; /* size of the object table */
+};
+void mci_master_stat(struct mci_master *master,
+                     struct mci_master_stats *stats_out);
+
+/* Walks all structures and says whether they agree with each other: queues,
+ * counts, extents, groups. For tests, while no other call is under way. */
+bool mci_master_check(struct mci_master *master);
+#endif
