@@ -32,45 +32,45 @@ struct mc_publisher_opts {
                                     free one; needed together with backend_id */
     const char *replay_endpoint; /* the recovery server; keeps a history */
     const char *backend_id;
-    const char *topic;           /* first frame, default empty */
+    const char *topic; /* first frame, default empty */
     const char *model_name;
     const char *additional_salt;
     const char *lora_name;
     uint32_t block_size;
     uint32_t dp_rank;
     enum mc_publisher_overflow overflow;
-    uint32_t queue_capacity;     /* events; 0 = 65536, else at least 1024 */
-    uint32_t history_batches;    /* 0 = 65536 */
-    uint64_t history_bytes;      /* 0 = 256 MiB */
-    uint64_t hwm_bytes;          /* per slow subscriber; 0 = 64 MiB */
-    uint64_t heartbeat_ms;       /* 0 = 1000 with a replay endpoint, else off */
+    uint32_t queue_capacity;  /* events; 0 = 65536, else at least 1024 */
+    uint32_t history_batches; /* 0 = 65536 */
+    uint64_t history_bytes;   /* 0 = 256 MiB */
+    uint64_t hwm_bytes;       /* per slow subscriber; 0 = 64 MiB */
+    uint64_t heartbeat_ms;    /* 0 = 1000 with a replay endpoint, else off */
     bool no_legacy_compat;
     bool no_object_key;
-    bool no_extra_fields;        /* no epoch, no session_id on removed/cleared */
+    bool no_extra_fields; /* no epoch, no session_id on removed/cleared */
     bool emit_seq_hashes;
-    bool empty_token_ids;        /* [] instead of nil */
-    bool sequence_epoch;         /* sequence starts at (s since 2025) << 32 */
+    bool empty_token_ids; /* [] instead of nil */
+    bool sequence_epoch;  /* sequence starts at (s since 2025) << 32 */
 };
 
 /* Counters; all since the store was opened. */
 struct mc_publisher_stats {
     bool enabled;
     uint64_t epoch;
-    uint64_t last_event_id;      /* newest id given out */
-    uint64_t last_seq;           /* newest sequence number used */
+    uint64_t last_event_id; /* newest id given out */
+    uint64_t last_seq;      /* newest sequence number used */
     uint64_t published_batches;
     uint64_t published_events;
-    uint64_t published_bytes;    /* payload */
-    uint64_t dropped_events;     /* lost to a full log or a failed send */
-    uint64_t skipped_events;     /* keyless: no_object_key suppresses them */
+    uint64_t published_bytes; /* payload */
+    uint64_t dropped_events;  /* lost to a full log or a failed send */
+    uint64_t skipped_events;  /* keyless: no_object_key suppresses them */
     uint64_t heartbeats;
-    uint64_t queue_depth;        /* events waiting in the log */
+    uint64_t queue_depth; /* events waiting in the log */
     uint64_t queue_capacity;
-    uint64_t blocked_writers;    /* waits for room, so far */
-    uint64_t subscribers;        /* now */
+    uint64_t blocked_writers; /* waits for room, so far */
+    uint64_t subscribers;     /* now */
     uint64_t history_batches;
     uint64_t history_bytes;
-    char endpoint[256];          /* as bound, NUL-terminated; empty if off */
+    char endpoint[256]; /* as bound, NUL-terminated; empty if off */
     char replay_endpoint[256];
 };
 

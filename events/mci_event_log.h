@@ -9,9 +9,8 @@
  * advances ids and counts.
  *
  * The ring holds `capacity` events of any legal size: its address space is
- * reserved for the worst case, pages are touched as needed, and it starts again
- * at its beginning whenever it runs empty. An append allocates nothing and
- * cannot fail.
+ * reserved for the worst case, and pages are touched as needed, those used last
+ * first. An append allocates nothing and cannot fail.
  *
  * Full: with drop_oldest the oldest whole groups go, counted, each leaving a
  * hole in the ids; with block an append needs a reservation, taken before the
@@ -40,20 +39,21 @@ struct mci_event_log;
 /* A tenant as the log sees it; part of the store's tenant, outlives the log's
  * use of it. Both counts are guarded by the log's lock. */
 struct mci_log_tenant {
-    struct mc_view name;  /* never empty */
-    uint64_t commits;     /* stored events so far */
-    uint64_t readable;    /* stored minus removed: (key, medium) pairs */
+    struct mc_view name; /* never empty */
+    uint64_t commits;    /* stored events so far */
+    uint64_t readable;   /* stored minus removed: (key, medium) pairs */
 };
 
 struct mci_log_opts {
-    uint64_t epoch;                      /* not 0 */
-    uint32_t capacity;                   /* events; 0 = default */
+    uint64_t epoch;    /* not 0 */
+    uint32_t capacity; /* events; 0 = default */
     enum mc_publisher_overflow overflow;
 };
 
 /* Errors: MC_ERR_INVALID_PARAMS (capacity below the minimum), MC_ERR_NOMEM. */
-MC_CHECK_RESULT enum mc_err mci_event_log_create(const struct mci_log_opts *opts,
-                                                 struct mci_event_log **log_out);
+MC_CHECK_RESULT enum mc_err
+mci_event_log_create(const struct mci_log_opts *opts,
+                     struct mci_event_log **log_out);
 void mci_event_log_destroy(struct mci_event_log *log);
 
 /* Says that a consumer is there (before the first append that it must see).
@@ -71,10 +71,11 @@ enum mci_log_class {
 };
 
 /* Reserves room for `count` events (1..MCI_EVENT_LOG_RESERVE_MAX), waiting until
- * deadline_ns. With drop_oldest a foreground reservation succeeds at once and
- * reserves nothing; bulk producers wait for room under both policies. Without a
- * consumer always succeeds. *reserved_out is what must be given back or used
- * up. No lock of the store may be held, nor another reservation.
+ * deadline_ns, 0 = does not wait. With drop_oldest a foreground reservation
+ * succeeds at once and reserves nothing; bulk producers wait for room under both
+ * policies, and ask for at most mci_event_log_slice events. Without a consumer
+ * always succeeds. *reserved_out is what must be given back or used up. No lock
+ * of the store may be held, nor another reservation.
  * Errors: MC_ERR_RPC_TIMEOUT. */
 MC_CHECK_RESULT enum mc_err mci_event_log_reserve(struct mci_event_log *log,
                                                   uint32_t count,
@@ -123,11 +124,11 @@ uint64_t mci_event_log_epoch(const struct mci_event_log *log);
 
 struct mci_log_stats {
     uint64_t last_id;
-    uint64_t depth;    /* events queued */
+    uint64_t depth; /* events queued */
     uint64_t capacity;
-    uint64_t dropped;  /* events lost to overflow */
+    uint64_t dropped; /* events lost to overflow */
     uint64_t reserved;
-    uint64_t waits;    /* reservations that had to wait */
+    uint64_t waits; /* reservations that had to wait */
 };
 void mci_event_log_stats(struct mci_event_log *log,
                          struct mci_log_stats *stats_out);
@@ -135,10 +136,11 @@ void mci_event_log_stats(struct mci_event_log *log,
 /* A record taken out; views point into the taker's buffer. */
 struct mci_log_record {
     uint64_t id;
-    uint64_t lost_before; /* events dropped between the record before and this */
+    uint64_t lost_before; /* events dropped between the record before and this;
+                             only the first record of a take can have any */
     enum mc_event_type type;
-    enum mc_medium medium;  /* NONE on cleared */
-    bool group_continues;   /* the next record belongs to the same group */
+    enum mc_medium medium; /* NONE on cleared */
+    bool group_continues;  /* the next record belongs to the same group */
     struct mc_view tenant_id;
     struct mc_view object_key;
     struct mc_view group_id;
@@ -150,17 +152,16 @@ struct mci_log_taken {
     struct mci_log_record *records; /* capacity MC_BATCH_EVENTS_MAX */
     uint32_t count;
     uint8_t *bytes;
-    uint64_t lost_at_end; /* events dropped after the last record, when the log
-                             is empty now; told once */
-    uint64_t depth_left;
+    uint64_t depth_left; /* events that stayed in the log */
 };
 MC_CHECK_RESULT enum mc_err mci_log_taken_init(struct mci_log_taken *taken);
 void mci_log_taken_fini(struct mci_log_taken *taken);
 
 /* Takes up to MC_BATCH_EVENTS_MAX records in whole groups, without a hole
- * between them and at most MC_BATCH_BYTES_MAX bytes of strings; waits for the
- * first until deadline_ns. count 0 after the wait, or after
- * mci_event_log_wake. */
+ * between them and at most MC_BATCH_BYTES_MAX bytes; waits for the first until
+ * deadline_ns, 0 = does not wait. count 0 after the wait, or after
+ * mci_event_log_wake. Blocking: deadlines are on mci_clock_ns, which is looked
+ * at anew at least every 50 ms. */
 void mci_event_log_take(struct mci_event_log *log, uint64_t deadline_ns,
                         struct mci_log_taken *taken);
 void mci_event_log_wake(struct mci_event_log *log);

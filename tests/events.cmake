@@ -1,0 +1,2 @@
+# The rooms of events/, tested without the rest of the store.
+mc_test(events event_log LINK mc_events mckv-base)
