@@ -194,11 +194,11 @@ void *mci_calloc(size_t count_wanted, size_t size)
     if (is_ordered_to_fail()) {
         return NULL;
     }
-    if (count_wanted == 0 || size == 0) {
-        count_wanted = 1;
-        size = 1;
+    size_t bytes;
+    if (!mci_mul_size(count_wanted, size, &bytes)) {
+        return NULL;
     }
-    return count_new(calloc(count_wanted, size));
+    return count_new(calloc(1, bytes ? bytes : 1));
 }
 
 void *mci_alloc_aligned(size_t align, size_t size)

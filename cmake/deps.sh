@@ -8,11 +8,11 @@ libmsgpack-dev libutf8proc-dev libxxhash-dev libjson-c-dev libpcre2-dev"
 
 mc_deps_test="check libsubunit-dev python3 python3-zmq python3-msgpack"
 
-mc_deps_bench="redis-server memcached"
+# Peers that come from the distribution; no target needs one so far.
+mc_deps_bench=""
 
+# The runtime of clang's sanitizers and fuzzer is named per version.
 mc_deps_ci="git clang clang-format clang-tidy libclang-rt-14-dev valgrind"
-
-# Debian 12 ships the compiler runtime, sanitizers and fuzzer, per version.
 
 # mc_deps_missing GROUP...: the packages of these groups that are not installed.
 mc_deps_missing() {
