@@ -25,34 +25,34 @@ extern "C" {
 
 /* Refusals by name, X(ENUM, name). The first block costs the message, the
  * second one the event. */
-#define MC_EVENT_ERROR_LIST(X)                                                 \
-    X(FRAME_COUNT, "frame_count")                                              \
-    X(SEQ_SIZE, "seq_size")                                                    \
-    X(PAYLOAD_TOO_LARGE, "payload_too_large")                                  \
-    X(PAYLOAD_TRUNCATED, "payload_truncated")                                  \
-    X(PAYLOAD_TRAILING, "payload_trailing")                                    \
-    X(PAYLOAD_MALFORMED, "payload_malformed")                                  \
-    X(DEPTH, "depth")                                                          \
-    X(BATCH_TYPE, "batch_type")                                                \
-    X(BATCH_ARITY, "batch_arity")                                              \
-    X(TIMESTAMP_TYPE, "timestamp_type")                                        \
-    X(TIMESTAMP_RANGE, "timestamp_range")                                      \
-    X(EVENTS_TYPE, "events_type")                                              \
-    X(EVENTS_COUNT, "events_count")                                            \
-    X(DP_RANK_TYPE, "dp_rank_type")                                            \
-    X(DP_RANK_RANGE, "dp_rank_range")                                          \
-    X(EVENT_TYPE_FORM, "event_type_form")                                      \
-    X(FIELD_NAME, "field_name")                                                \
-    X(FIELD_DUPLICATE, "field_duplicate")                                      \
-    X(EVENT_TYPE_MISSING, "event_type_missing")                                \
-    X(EVENT_TYPE_UNKNOWN, "event_type_unknown")                                \
-    X(EVENT_TYPE_CONFLICT, "event_type_conflict")                              \
-    X(FIELD_MISSING, "field_missing")                                          \
-    X(FIELD_TYPE, "field_type")                                                \
-    X(FIELD_RANGE, "field_range")                                              \
-    X(OBJECT_KEY_MISSING, "object_key_missing")                                \
-    X(OBJECT_KEY_TOO_LONG, "object_key_too_long")                              \
-    X(SESSION_ID_TOO_LONG, "session_id_too_long")                              \
+#define MC_EVENT_ERROR_LIST(X)                    \
+    X(FRAME_COUNT, "frame_count")                 \
+    X(SEQ_SIZE, "seq_size")                       \
+    X(PAYLOAD_TOO_LARGE, "payload_too_large")     \
+    X(PAYLOAD_TRUNCATED, "payload_truncated")     \
+    X(PAYLOAD_TRAILING, "payload_trailing")       \
+    X(PAYLOAD_MALFORMED, "payload_malformed")     \
+    X(DEPTH, "depth")                             \
+    X(BATCH_TYPE, "batch_type")                   \
+    X(BATCH_ARITY, "batch_arity")                 \
+    X(TIMESTAMP_TYPE, "timestamp_type")           \
+    X(TIMESTAMP_RANGE, "timestamp_range")         \
+    X(EVENTS_TYPE, "events_type")                 \
+    X(EVENTS_COUNT, "events_count")               \
+    X(DP_RANK_TYPE, "dp_rank_type")               \
+    X(DP_RANK_RANGE, "dp_rank_range")             \
+    X(EVENT_TYPE_FORM, "event_type_form")         \
+    X(FIELD_NAME, "field_name")                   \
+    X(FIELD_DUPLICATE, "field_duplicate")         \
+    X(EVENT_TYPE_MISSING, "event_type_missing")   \
+    X(EVENT_TYPE_UNKNOWN, "event_type_unknown")   \
+    X(EVENT_TYPE_CONFLICT, "event_type_conflict") \
+    X(FIELD_MISSING, "field_missing")             \
+    X(FIELD_TYPE, "field_type")                   \
+    X(FIELD_RANGE, "field_range")                 \
+    X(OBJECT_KEY_MISSING, "object_key_missing")   \
+    X(OBJECT_KEY_TOO_LONG, "object_key_too_long") \
+    X(SESSION_ID_TOO_LONG, "session_id_too_long") \
     X(UTF8, "utf8")
 
 enum mc_event_error {
@@ -60,7 +60,7 @@ enum mc_event_error {
 #define MC_EVENT_ERROR_ENUM_(name, text) MC_EVENT_ERROR_##name,
     MC_EVENT_ERROR_LIST(MC_EVENT_ERROR_ENUM_)
 #undef MC_EVENT_ERROR_ENUM_
-    MC_EVENT_ERROR_COUNT_
+        MC_EVENT_ERROR_COUNT_
 };
 
 /* Its name in lower case, as in the list; "ok" for 0, "unknown" beyond. */

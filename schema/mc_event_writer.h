@@ -24,15 +24,15 @@ struct mc_event_writer; /* opaque */
 /* All zero = profile full without model, block size and rank. Views are copied.
  * Strings must be UTF-8. */
 struct mc_event_writer_opts {
-    bool plain;             /* no additive fields */
-    bool no_legacy_compat;  /* leave out type, block_hashes, parent_block_hash */
-    bool no_object_key;     /* leave out object_key */
-    bool empty_token_ids;   /* token_ids is [] and not nil */
-    bool seq_hashes;        /* decimal or 0x u64 keys fill the hash arrays */
-    uint32_t block_size;    /* 0: nil */
+    bool plain;            /* no additive fields */
+    bool no_legacy_compat; /* leave out type, block_hashes, parent_block_hash */
+    bool no_object_key;    /* leave out object_key */
+    bool empty_token_ids;  /* token_ids is [] and not nil */
+    bool seq_hashes;       /* decimal or 0x u64 keys fill the hash arrays */
+    uint32_t block_size;   /* 0: nil */
     uint32_t dp_rank;
-    uint64_t epoch;         /* profile full only */
-    struct mc_view model_name;      /* none or empty: nil, and so below */
+    uint64_t epoch;            /* profile full only */
+    struct mc_view model_name; /* none or empty: nil, and so below */
     struct mc_view additional_salt;
     struct mc_view lora_name;
 };

@@ -34,8 +34,8 @@ enum mc_key_scheme {
 
 struct mc_key_layout {
     enum mc_key_scheme scheme;
-    uint32_t ranks; /* tp */
-    uint32_t parts; /* keys that make one page */
+    uint32_t ranks;      /* tp */
+    uint32_t parts;      /* keys that make one page */
     uint32_t prefix_len; /* with its joint */
     char prefix[MC_KEY_LEN_MAX];
 };
@@ -51,9 +51,9 @@ struct mc_key_page {
 /* Reads a layout's name; prefix may be none or empty. Errors:
  * MC_ERR_INVALID_PARAMS (unknown name, tp outside 1..MC_KEY_RANKS_MAX, prefix
  * too long or not UTF-8). */
-MC_CHECK_RESULT enum mc_err mc_key_layout_parse(struct mc_view name,
-                                                struct mc_view prefix,
-                                                struct mc_key_layout *layout_out);
+MC_CHECK_RESULT enum mc_err
+mc_key_layout_parse(struct mc_view name, struct mc_view prefix,
+                    struct mc_key_layout *layout_out);
 
 /* Writes the layout's name with a NUL ("sglang:mha:tp=2"); 32 bytes suffice. */
 void mc_key_layout_name(const struct mc_key_layout *layout, char *text_out,

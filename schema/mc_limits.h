@@ -14,13 +14,13 @@
 #define MC_ROWS_MAX 65536           /* rows of one call; -600 */
 #define MC_MESSAGE_LEN_MAX 67108864 /* one control message, 64 MiB; -600 */
 #define MC_SPANS_MAX 4096           /* spans of one row; -600 */
-#define MC_OBJECT_SIZE_MAX (UINT64_C(1) << 48)  /* -600 */
-#define MC_ATTEMPTS_MAX 65536       /* open attempts of one client; -200 */
+#define MC_OBJECT_SIZE_MAX (UINT64_C(1) << 48) /* -600 */
+#define MC_ATTEMPTS_MAX 65536 /* open attempts of one client; -200 */
 
 /* Events. */
-#define MC_BATCH_EVENTS_MAX 64       /* events we put into one message */
-#define MC_BATCH_BYTES_MAX 262144    /* payload we fill before a batch goes */
+#define MC_BATCH_EVENTS_MAX 64        /* events we put into one message */
+#define MC_BATCH_BYTES_MAX 262144     /* payload we fill before a batch goes */
 #define MC_EVENT_PAYLOAD_MAX 16777216 /* payload a reader accepts, 16 MiB */
-#define MC_EVENT_COUNT_MAX 65536     /* events a reader accepts in a message */
-#define MC_EVENT_DEPTH_MAX 16        /* nesting a reader accepts */
+#define MC_EVENT_COUNT_MAX 65536      /* events a reader accepts in a message */
+#define MC_EVENT_DEPTH_MAX 16         /* nesting a reader accepts */
 #endif
