@@ -75,13 +75,20 @@ START_TEST(test_a_long_line_is_cut_at_1023_bytes)
 }
 END_TEST
 
+static void spoil_errno(void *ctx, enum mc_log_level level, const char *text)
+{
+    hear(ctx, level, text);
+    errno = ENOSPC;
+}
+
 START_TEST(test_logging_leaves_errno_alone)
 {
     struct heard heard = {0};
-    mc_log_set_sink(hear, &heard);
+    mc_log_set_sink(spoil_errno, &heard);
     errno = EBADF;
     mc_log(MC_LOG_ERROR, "open: %s", "no");
     ck_assert_int_eq(errno, EBADF);
+    ck_assert_int_eq(heard.count, 1);
 }
 END_TEST
 
