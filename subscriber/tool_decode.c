@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Each row is judged alone: what the strict reader makes of one message. What
+ * messages say together (gaps, duplicates) is for play and tail. */
+#include <stdlib.h>
+
+#include "mc_event.h"
+#include "tool_line.h"
+#include "tool_rows.h"
+
+static void add_event(struct tool_line *line, const struct mc_event *event)
+{
+    tool_line_open(line, NULL, '{');
+    if (event->type == MC_EVENT_NONE) {
+        tool_line_text(line, "error",
+                       mc_view_str(mc_event_error_name(event->error)));
+        tool_line_number(line, "offset", event->error_offset);
+    } else {
+        tool_line_number(line, "event_id", event->event_id);
+        tool_line_text(line, "event_type",
+                       mc_view_str(mc_event_type_name(event->type)));
+        tool_line_text(line, "tenant_id", event->tenant_id);
+        tool_line_text(line, "backend_id", event->backend_id);
+        tool_line_text(line, "medium", event->medium);
+        tool_line_text(line, "group_id", event->group_id);
+        tool_line_text(line, "session_id", event->session_id);
+        tool_line_text(line, "object_key", event->object_key);
+        tool_line_epoch(line, "epoch", event->epoch);
+    }
+    tool_line_close(line, '}');
+}
+
+static void add_batch(struct tool_line *line,
+                      const struct mc_event_batch *batch,
+                      const struct mc_event *events)
+{
+    tool_line_open(line, NULL, '{');
+    tool_line_number(line, "seq", batch->seq);
+    tool_line_number(line, "timestamp_ms", batch->timestamp_ms);
+    tool_line_number(line, "dp_rank", batch->dp_rank);
+    tool_line_open(line, "events", '[');
+    for (uint32_t i = 0; i < batch->count; i++) {
+        add_event(line, &events[i]);
+    }
+    tool_line_close(line, ']');
+    tool_line_close(line, '}');
+}
+
+static void add_fault(struct tool_line *line,
+                      const struct mc_event_fault *fault)
+{
+    tool_line_open(line, NULL, '{');
+    tool_line_text(line, "error",
+                   mc_view_str(mc_event_error_name(fault->error)));
+    tool_line_number(line, "offset", fault->offset);
+    if (fault->has_seq) {
+        tool_line_number(line, "seq", fault->seq);
+    } else {
+        tool_line_null(line, "seq");
+    }
+    tool_line_close(line, '}');
+}
+
+struct decode {
+    struct tool_rows *rows;
+    struct tool_frames frames;
+    struct tool_line line;
+    struct mc_event *events; /* MC_EVENT_COUNT_MAX of them */
+};
+
+static int decode_row(struct decode *decode, struct json_object *row)
+{
+    int code = tool_frames_read(&decode->frames, decode->rows, row);
+    if (code != TOOL_DONE) {
+        return code;
+    }
+    struct mc_event_batch batch;
+    struct mc_event_fault fault = {0};
+    if (mc_event_read(decode->frames.views, decode->frames.count,
+                      decode->events, MC_EVENT_COUNT_MAX, &batch,
+                      &fault) == MC_EVENT_OK) {
+        add_batch(&decode->line, &batch, decode->events);
+    } else {
+        add_fault(&decode->line, &fault);
+    }
+    bool is_whole = !decode->line.is_failed;
+    if (!tool_line_write(&decode->line, stdout) && !is_whole) {
+        return tool_rows_fail(decode->rows, "out of memory");
+    }
+    return TOOL_DONE;
+}
+
+static int run(const struct tool_args *args)
+{
+    struct decode decode = {0};
+    int code = TOOL_FAILED;
+    decode.events = calloc(MC_EVENT_COUNT_MAX, sizeof *decode.events);
+    if (!decode.events) {
+        return tool_fail(args->command, "out of memory");
+    }
+    decode.rows = tool_rows_open(args->command, args->operand);
+    if (decode.rows) {
+        struct json_object *row;
+        enum tool_rows_step step = TOOL_ROWS_END;
+        code = TOOL_DONE;
+        while (code == TOOL_DONE && !tool_is_unread() &&
+               (step = tool_rows_next(decode.rows, &row)) == TOOL_ROW) {
+            code = decode_row(&decode, row);
+        }
+        code = step == TOOL_ROWS_FAILED ? TOOL_FAILED : code;
+    }
+    tool_rows_close(decode.rows);
+    tool_frames_fini(&decode.frames);
+    tool_line_fini(&decode.line);
+    free(decode.events);
+    return code;
+}
+
+const struct tool_command tool_decode = {
+    .name = "decode",
+    .operands = "[FILE]",
+    .operand_max = 1,
+    .summary = "what the strict reader makes of recorded messages",
+    .explanation =
+        "Reads JSON lines with \"frames\": [HEX, ...], as record writes them,\n"
+        "from FILE or stdin, or one JSON array of them. Prints a line for "
+        "each:\n"
+        "{\"seq\",\"timestamp_ms\",\"dp_rank\",\"events\":[...]}, or what is "
+        "wrong:\n"
+        "{\"error\",\"offset\",\"seq\"}. A refused event stands in its place "
+        "as\n"
+        "{\"error\",\"offset\"}; offsets are bytes of the third frame.",
+    .example = "mc-events decode recording.jsonl",
+    .run = run,
+};

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tool_show.h - how an event and a signal look: one line each, as a table for
+ * people or as exact JSON for programs.
+ *
+ * Threads: one thread at a time.
+ */
+#ifndef TOOL_SHOW_H
+#define TOOL_SHOW_H
+#include "mc_subscriber.h"
+#include "tool_line.h"
+
+struct tool_show {
+    bool is_json;
+    bool is_colored;
+    const struct mc_key_layout *layout; /* NULL: no block column */
+    struct tool_line line;
+    uint64_t failed; /* lines that could not be put together */
+};
+
+/* The column names of the table; nothing as JSON. */
+void tool_show_head(struct tool_show *show);
+
+/* One line on stdout each. */
+void tool_show_event(struct tool_show *show, const struct mc_event_batch *batch,
+                     const struct mc_event *event);
+void tool_show_signal(struct tool_show *show, const struct mc_signal *signal);
+
+#endif

@@ -1,0 +1,22 @@
+# The tools of the subscriber, each one binary on the public library.
+if(NOT TARGET mckv-subscriber)
+  return()
+endif()
+if(NOT EXISTS "${PROJECT_SOURCE_DIR}/subscriber/mc_index_script.h")
+  return()
+endif()
+pkg_check_modules(JSONC REQUIRED IMPORTED_TARGET json-c>=0.15)
+
+add_executable(mc-events
+  subscriber/tool_events.c subscriber/tool_args.c subscriber/tool_line.c
+  subscriber/tool_rows.c subscriber/tool_frames.c subscriber/tool_show.c
+  subscriber/tool_follow.c subscriber/tool_tail.c subscriber/tool_stat.c
+  subscriber/tool_tally.c subscriber/tool_decode.c subscriber/tool_encode.c
+  subscriber/tool_encode_row.c subscriber/tool_index.c subscriber/tool_record.c
+  subscriber/tool_play.c subscriber/tool_player.c)
+target_compile_definitions(mc-events PRIVATE MC_VERSION="${PROJECT_VERSION}")
+target_link_libraries(mc-events PRIVATE mckv-subscriber PkgConfig::JSONC
+  PkgConfig::ZMQ)
+set_target_properties(mc-events PROPERTIES
+  INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+install(TARGETS mc-events RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
