@@ -32,9 +32,14 @@ function(mc_installed_library name)
   target_include_directories(${name} PUBLIC ${includes}
     "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/mckv>")
   target_link_libraries(${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_LINK})
+  if(NOT MC_SANITIZE)
+    target_link_options(${name} PRIVATE -Wl,-z,defs)
+  endif()
+  # Threads call back into the library at their end, so it is never unloaded.
+  target_link_options(${name} PRIVATE -Wl,-z,nodelete)
   set_target_properties(${name} PROPERTIES
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
-    LINKER_LANGUAGE C)
+    INSTALL_RPATH "$ORIGIN" LINKER_LANGUAGE C)
   set_property(GLOBAL APPEND PROPERTY MC_INSTALLED ${name})
   foreach(folder ${ARG_FOLDERS})
     file(GLOB headers "${PROJECT_SOURCE_DIR}/${folder}/mc_*.h")

@@ -7,6 +7,10 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 add_compile_definitions(_GNU_SOURCE)
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion
   -Wstrict-prototypes -Wmissing-prototypes -Wvla)
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+  # As clang does anyway: calls within a library may be inlined.
+  add_compile_options(-fno-semantic-interposition)
+endif()
 if(MC_WERROR)
   add_compile_options(-Werror)
 endif()
