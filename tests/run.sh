@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# tests/run.sh [CMAKE OPTION ...]: installs what is missing, builds into build/
+# and runs every test. Needs no network when all packages are there. Its exit
+# code is ctest's. MC_BUILD names another folder, MC_TEST_REGEX a part of the
+# tests.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. cmake/deps.sh
+
+build=${MC_BUILD:-build}
+
+mc_deps_install build test
+python=$(mc_deps_python)
+cmake -G Ninja -S . -B "$build" -DMC_PYTHON3="$python" "$@"
+cmake --build "$build" -j "$(mc_deps_jobs)"
+
+# Several tests measure time or load both cores, so they run one by one.
+exec ctest --test-dir "$build" --output-on-failure --no-tests=error \
+    ${MC_TEST_REGEX:+-R "$MC_TEST_REGEX"}
