@@ -37,7 +37,7 @@ struct mci_event_log {
     pthread_cond_t filled; /* for the consumer */
     pthread_cond_t room;   /* for those who reserve */
     /* All below is guarded by lock. */
-    struct record_ring ring;
+    struct mci_ring ring;
     uint64_t last_id;
     uint64_t reserved;
     uint64_t claimed;      /* by overdue bulk producers */
@@ -80,7 +80,7 @@ enum mc_err mci_event_log_create(const struct mci_log_opts *opts,
     if (!log) {
         return MC_ERR_NOMEM;
     }
-    enum mc_err err = record_ring_init(&log->ring, capacity);
+    enum mc_err err = mci_ring_init(&log->ring, capacity);
     if (err) {
         mci_free(log);
         return err;
@@ -101,7 +101,7 @@ void mci_event_log_destroy(struct mci_event_log *log)
     (void)pthread_cond_destroy(&log->room);
     (void)pthread_cond_destroy(&log->filled);
     (void)pthread_mutex_destroy(&log->lock);
-    record_ring_fini(&log->ring);
+    mci_ring_fini(&log->ring);
     mci_free(log);
 }
 
@@ -157,7 +157,7 @@ void mci_event_log_detach(struct mci_event_log *log)
     log_lock(log);
     log->is_attached = false;
     log->lost_at_head = 0;
-    record_ring_clear(&log->ring);
+    mci_ring_clear(&log->ring);
     tell_room(log);
     log_unlock(log);
 }
@@ -272,7 +272,7 @@ void mci_event_log_unreserve(struct mci_event_log *log, uint32_t count)
 
 static uint32_t drop_oldest_group(struct mci_event_log *log)
 {
-    uint32_t count = record_ring_drop_group(&log->ring);
+    uint32_t count = mci_ring_drop_group(&log->ring);
     log->dropped += count;
     log->lost_at_head += count;
     return count;
@@ -349,15 +349,15 @@ uint64_t mci_event_log_append(struct mci_event_log *log,
         if (!log->is_attached) {
             continue;
         }
-        struct ring_entry entry = {.id = first_id + i,
-                                   .type = events[i].type,
-                                   .medium = events[i].medium,
-                                   .group_continues = i + 1 < count,
-                                   .tenant_id = tenant->name,
-                                   .object_key = object_key,
-                                   .group_id = events[i].group_id,
-                                   .session_id = events[i].session_id};
-        record_ring_push(&log->ring, &entry);
+        struct mci_ring_entry entry = {.id = first_id + i,
+                                       .type = events[i].type,
+                                       .medium = events[i].medium,
+                                       .group_continues = i + 1 < count,
+                                       .tenant_id = tenant->name,
+                                       .object_key = object_key,
+                                       .group_id = events[i].group_id,
+                                       .session_id = events[i].session_id};
+        mci_ring_push(&log->ring, &entry);
     }
     unlock_and_tell(log);
     return first_id;
@@ -370,11 +370,11 @@ static uint64_t append_cleared_locked(struct mci_event_log *log,
     uint64_t id = ++log->last_id;
     use_reservation(log, 1, reserved);
     if (log->is_attached) {
-        struct ring_entry entry = {.id = id,
-                                   .type = MC_EVENT_CLEARED,
-                                   .medium = MC_MEDIUM_NONE,
-                                   .tenant_id = tenant->name};
-        record_ring_push(&log->ring, &entry);
+        struct mci_ring_entry entry = {.id = id,
+                                       .type = MC_EVENT_CLEARED,
+                                       .medium = MC_MEDIUM_NONE,
+                                       .tenant_id = tenant->name};
+        mci_ring_push(&log->ring, &entry);
     }
     return id;
 }
@@ -471,15 +471,15 @@ void mci_event_log_take(struct mci_event_log *log, uint64_t deadline_ns,
     log_lock(log);
     await_records(log, deadline_ns);
     uint64_t lost = log->lost_at_head;
-    taken->count = record_ring_take(&log->ring, MC_BATCH_EVENTS_MAX,
-                                    taken->bytes, MC_BATCH_BYTES_MAX);
+    taken->count = mci_ring_take(&log->ring, MC_BATCH_EVENTS_MAX, taken->bytes,
+                                 MC_BATCH_BYTES_MAX);
     taken->depth_left = log->ring.depth;
     if (taken->count > 0) {
         log->lost_at_head = 0;
         tell_room(log);
     }
     log_unlock(log);
-    record_ring_read(taken->bytes, taken->count, taken->records);
+    mci_ring_read(taken->bytes, taken->count, taken->records);
     if (taken->count > 0) {
         taken->records[0].lost_before = lost;
     }

@@ -14,42 +14,42 @@
 
 #define CHUNK_BYTES 65536u
 
-struct ring_chunk {
-    struct ring_chunk *next;
+struct mci_ring_chunk {
+    struct mci_ring_chunk *next;
     uint32_t filled; /* offsets from the chunk's start */
     uint32_t taken;
 };
 
 #define CHUNK_RECORDS_MIN \
-    ((CHUNK_BYTES - sizeof(struct ring_chunk)) / RING_RECORD_MAX)
+    ((CHUNK_BYTES - sizeof(struct mci_ring_chunk)) / MCI_RING_RECORD_MAX)
 
-_Static_assert(RING_RECORD_MAX % 8 == 0, "records are padded to 8 bytes");
-_Static_assert(sizeof(struct ring_chunk) % 8 == 0, "records are aligned");
+_Static_assert(MCI_RING_RECORD_MAX % 8 == 0, "records are padded to 8 bytes");
+_Static_assert(sizeof(struct mci_ring_chunk) % 8 == 0, "records are aligned");
 
-static void chunk_reset(struct ring_chunk *chunk)
+static void chunk_reset(struct mci_ring_chunk *chunk)
 {
     chunk->next = NULL;
     chunk->filled = sizeof *chunk;
     chunk->taken = sizeof *chunk;
 }
 
-static struct ring_chunk *chunk_get(struct record_ring *ring)
+static struct mci_ring_chunk *chunk_get(struct mci_ring *ring)
 {
-    struct ring_chunk *chunk = ring->free;
+    struct mci_ring_chunk *chunk = ring->free;
     if (chunk) {
         ring->free = chunk->next;
     } else {
         assert(ring->chunks_touched < ring->chunk_count);
-        chunk = (struct ring_chunk *)(void *)(ring->base +
-                                              (size_t)ring->chunks_touched *
-                                                  CHUNK_BYTES);
+        chunk = (struct mci_ring_chunk *)(void *)(ring->base +
+                                                  (size_t)ring->chunks_touched *
+                                                      CHUNK_BYTES);
         ring->chunks_touched++;
     }
     chunk_reset(chunk);
     return chunk;
 }
 
-enum mc_err record_ring_init(struct record_ring *ring, uint32_t capacity)
+enum mc_err mci_ring_init(struct mci_ring *ring, uint32_t capacity)
 {
     uint32_t chunk_count = capacity / CHUNK_RECORDS_MIN + 3;
     size_t bytes = (size_t)chunk_count * CHUNK_BYTES;
@@ -58,14 +58,14 @@ enum mc_err record_ring_init(struct record_ring *ring, uint32_t capacity)
     if (base == MAP_FAILED) {
         return MC_ERR_NOMEM;
     }
-    *ring = (struct record_ring){
+    *ring = (struct mci_ring){
         .base = base, .reserved_bytes = bytes, .chunk_count = chunk_count};
     ring->oldest = chunk_get(ring);
     ring->newest = ring->oldest;
     return MC_OK;
 }
 
-void record_ring_fini(struct record_ring *ring)
+void mci_ring_fini(struct mci_ring *ring)
 {
     if (ring->base) {
         (void)munmap(ring->base, ring->reserved_bytes);
@@ -81,9 +81,9 @@ static uint8_t *put_bytes(uint8_t *at, struct mc_view view)
     return at + view.len;
 }
 
-static uint32_t entry_size(const struct ring_entry *entry)
+static uint32_t entry_size(const struct mci_ring_entry *entry)
 {
-    size_t size = sizeof(struct ring_record) + entry->tenant_id.len +
+    size_t size = sizeof(struct mci_ring_record) + entry->tenant_id.len +
                   entry->object_key.len + entry->group_id.len +
                   entry->session_id.len;
     assert(entry->tenant_id.len <= MC_TENANT_LEN_MAX);
@@ -93,17 +93,17 @@ static uint32_t entry_size(const struct ring_entry *entry)
     return (uint32_t)((size + 7) & ~(size_t)7);
 }
 
-void record_ring_push(struct record_ring *ring, const struct ring_entry *entry)
+void mci_ring_push(struct mci_ring *ring, const struct mci_ring_entry *entry)
 {
     uint32_t size = entry_size(entry);
-    struct ring_chunk *chunk = ring->newest;
+    struct mci_ring_chunk *chunk = ring->newest;
     if (chunk->filled + size > CHUNK_BYTES) {
         chunk = chunk_get(ring);
         ring->newest->next = chunk;
         ring->newest = chunk;
     }
     uint8_t *at = (uint8_t *)chunk + chunk->filled;
-    struct ring_record *record = (struct ring_record *)(void *)at;
+    struct mci_ring_record *record = (struct mci_ring_record *)(void *)at;
     record->id = entry->id;
     record->size = size;
     record->key_len = (uint16_t)entry->object_key.len;
@@ -121,20 +121,21 @@ void record_ring_push(struct record_ring *ring, const struct ring_entry *entry)
     ring->depth++;
 }
 
-const struct ring_record *record_ring_peek(const struct record_ring *ring)
+const struct mci_ring_record *mci_ring_peek(const struct mci_ring *ring)
 {
-    const struct ring_chunk *chunk = ring->oldest;
+    const struct mci_ring_chunk *chunk = ring->oldest;
     if (ring->depth == 0) {
         return NULL;
     }
-    return (const struct ring_record *)(const void *)((const uint8_t *)chunk +
+    return (
+        const struct mci_ring_record *)(const void *)((const uint8_t *)chunk +
                                                       chunk->taken);
 }
 
-void record_ring_pop(struct record_ring *ring)
+void mci_ring_pop(struct mci_ring *ring)
 {
-    struct ring_chunk *chunk = ring->oldest;
-    chunk->taken += record_ring_peek(ring)->size;
+    struct mci_ring_chunk *chunk = ring->oldest;
+    chunk->taken += mci_ring_peek(ring)->size;
     ring->depth--;
     if (chunk->taken < chunk->filled) {
         return;
@@ -148,10 +149,10 @@ void record_ring_pop(struct record_ring *ring)
     ring->free = chunk;
 }
 
-void record_ring_clear(struct record_ring *ring)
+void mci_ring_clear(struct mci_ring *ring)
 {
     while (ring->depth > 0) {
-        record_ring_pop(ring);
+        mci_ring_pop(ring);
     }
 }
 
@@ -161,10 +162,10 @@ struct ring_group {
 };
 
 /* The records of a group may lie in two chunks, so they are found one by one. */
-static struct ring_group oldest_group(const struct record_ring *ring)
+static struct ring_group oldest_group(const struct mci_ring *ring)
 {
     struct ring_group group = {0, 0};
-    const struct ring_chunk *chunk = ring->oldest;
+    const struct mci_ring_chunk *chunk = ring->oldest;
     uint32_t offset = chunk->taken;
     bool continues = true;
     while (continues) {
@@ -172,9 +173,10 @@ static struct ring_group oldest_group(const struct record_ring *ring)
             chunk = chunk->next;
             offset = sizeof *chunk;
         }
-        const struct ring_record *record =
-            (const struct ring_record *)(const void *)((const uint8_t *)chunk +
-                                                       offset);
+        const struct mci_ring_record *record =
+            (const struct mci_ring_record *)(const void *)((const uint8_t *)
+                                                               chunk +
+                                                           offset);
         group.count++;
         group.bytes += record->size;
         offset += record->size;
@@ -183,8 +185,8 @@ static struct ring_group oldest_group(const struct record_ring *ring)
     return group;
 }
 
-uint32_t record_ring_take(struct record_ring *ring, uint32_t max_count,
-                          void *bytes_out, size_t max_bytes)
+uint32_t mci_ring_take(struct mci_ring *ring, uint32_t max_count,
+                       void *bytes_out, size_t max_bytes)
 {
     uint8_t *at = bytes_out;
     uint32_t count = 0;
@@ -196,10 +198,10 @@ uint32_t record_ring_take(struct record_ring *ring, uint32_t max_count,
         count += group.count;
         max_bytes -= group.bytes;
         for (uint32_t i = 0; i < group.count; i++) {
-            const struct ring_record *record = record_ring_peek(ring);
+            const struct mci_ring_record *record = mci_ring_peek(ring);
             memcpy(at, record, record->size);
             at += record->size;
-            record_ring_pop(ring);
+            mci_ring_pop(ring);
         }
     }
     return count;
@@ -210,13 +212,13 @@ static struct mc_view view_or_none(const uint8_t *at, size_t len)
     return mc_view_make(len > 0 ? at : NULL, len);
 }
 
-void record_ring_read(const void *bytes, uint32_t count,
-                      struct mci_log_record *records_out)
+void mci_ring_read(const void *bytes, uint32_t count,
+                   struct mci_log_record *records_out)
 {
     const uint8_t *at = bytes;
     for (uint32_t i = 0; i < count; i++) {
-        const struct ring_record *from =
-            (const struct ring_record *)(const void *)at;
+        const struct mci_ring_record *from =
+            (const struct mci_ring_record *)(const void *)at;
         const uint8_t *strings = at + sizeof *from;
         struct mci_log_record *to = &records_out[i];
         to->id = from->id;
@@ -235,11 +237,11 @@ void record_ring_read(const void *bytes, uint32_t count,
     }
 }
 
-uint32_t record_ring_drop_group(struct record_ring *ring)
+uint32_t mci_ring_drop_group(struct mci_ring *ring)
 {
     uint32_t count = oldest_group(ring).count;
     for (uint32_t i = 0; i < count; i++) {
-        record_ring_pop(ring);
+        mci_ring_pop(ring);
     }
     return count;
 }

@@ -15,10 +15,10 @@
 
 #include "mci_event_log.h"
 
-struct ring_chunk;
+struct mci_ring_chunk;
 
 /* What stands before the strings of a record. */
-struct ring_record {
+struct mci_ring_record {
     uint64_t id;
     uint32_t size; /* with this header, multiple of 8 */
     uint16_t key_len;
@@ -30,29 +30,30 @@ struct ring_record {
     uint8_t group_continues;
 };
 
-#define RING_RECORD_STRINGS_MAX                                 \
+#define MCI_RING_RECORD_STRINGS_MAX                             \
     (MC_TENANT_LEN_MAX + MC_KEY_LEN_MAX + MC_GROUP_ID_LEN_MAX + \
      MC_SESSION_ID_LEN_MAX)
-#define RING_RECORD_MAX (sizeof(struct ring_record) + RING_RECORD_STRINGS_MAX)
+#define MCI_RING_RECORD_MAX \
+    (sizeof(struct mci_ring_record) + MCI_RING_RECORD_STRINGS_MAX)
 
-struct record_ring {
+struct mci_ring {
     uint8_t *base; /* the reserved address space */
     size_t reserved_bytes;
     uint32_t chunk_count;
     uint32_t chunks_touched;
-    struct ring_chunk *free;   /* last used first */
-    struct ring_chunk *oldest; /* never NULL */
-    struct ring_chunk *newest;
+    struct mci_ring_chunk *free;   /* last used first */
+    struct mci_ring_chunk *oldest; /* never NULL */
+    struct mci_ring_chunk *newest;
     uint64_t depth; /* records queued */
 };
 
 /* Errors: MC_ERR_NOMEM (no address space). */
-MC_CHECK_RESULT enum mc_err record_ring_init(struct record_ring *ring,
-                                             uint32_t capacity);
-void record_ring_fini(struct record_ring *ring); /* zeroed is fine */
+MC_CHECK_RESULT enum mc_err mci_ring_init(struct mci_ring *ring,
+                                          uint32_t capacity);
+void mci_ring_fini(struct mci_ring *ring); /* zeroed is fine */
 
 /* What push copies; strings within mc_limits.h. */
-struct ring_entry {
+struct mci_ring_entry {
     uint64_t id;
     enum mc_event_type type;
     enum mc_medium medium;
@@ -64,25 +65,25 @@ struct ring_entry {
 };
 
 /* depth must be below the capacity. */
-void record_ring_push(struct record_ring *ring, const struct ring_entry *entry);
+void mci_ring_push(struct mci_ring *ring, const struct mci_ring_entry *entry);
 
 /* The oldest record, valid until it is popped; NULL if there is none. */
-const struct ring_record *record_ring_peek(const struct record_ring *ring);
-void record_ring_pop(struct record_ring *ring);
-void record_ring_clear(struct record_ring *ring);
+const struct mci_ring_record *mci_ring_peek(const struct mci_ring *ring);
+void mci_ring_pop(struct mci_ring *ring);
+void mci_ring_clear(struct mci_ring *ring);
 
 /* Copies the oldest groups that fit whole into max_count records and max_bytes
  * bytes, and pops them. Returns how many records were copied, one behind the
  * other. The first group always fits where max_bytes is at least
- * MCI_EVENT_LOG_GROUP_MAX * RING_RECORD_MAX. */
-uint32_t record_ring_take(struct record_ring *ring, uint32_t max_count,
-                          void *bytes_out, size_t max_bytes);
+ * MCI_EVENT_LOG_GROUP_MAX * MCI_RING_RECORD_MAX. */
+uint32_t mci_ring_take(struct mci_ring *ring, uint32_t max_count,
+                       void *bytes_out, size_t max_bytes);
 
 /* From records as they were copied, aligned to 8 bytes, to views into them; an
  * empty string is none. lost_before is 0. */
-void record_ring_read(const void *bytes, uint32_t count,
-                      struct mci_log_record *records_out);
+void mci_ring_read(const void *bytes, uint32_t count,
+                   struct mci_log_record *records_out);
 
 /* Pops the oldest group whole; returns its number of records. */
-uint32_t record_ring_drop_group(struct record_ring *ring);
+uint32_t mci_ring_drop_group(struct mci_ring *ring);
 #endif

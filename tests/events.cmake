@@ -1,4 +1,4 @@
 # The rooms of events/, tested without the rest of the store.
-mc_test(events event_log LINK mc_events mckv-base)
-mc_test(events log_room LINK mc_events mckv-base)
-mc_test(events log_flow LINK mc_events mckv-base)
+foreach(room event_log log_room log_flow send_mark batcher history)
+  mc_test(events ${room} LINK mc_events mckv-base PkgConfig::ZMQ)
+endforeach()

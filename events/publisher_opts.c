@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* publisher_opts.c - are these settings that a publisher can run with?
+ * Declared in mci_publisher.h. */
+#include "mc_log.h"
+#include "mci_publisher.h"
+#include "mci_utf8.h"
+
+#define ENDPOINT_LEN_MAX (sizeof((struct mc_publisher_stats *)0)->endpoint - 1)
+#define TEXT_LEN_MAX 4096 /* what mc_event_writer takes */
+
+static bool is_set(const char *text)
+{
+    return text && text[0] != '\0';
+}
+
+bool mci_publisher_is_wanted(const struct mc_publisher_opts *opts)
+{
+    return is_set(opts->bind_endpoint) || is_set(opts->replay_endpoint);
+}
+
+static enum mc_err check_text(const char *name, const char *text, size_t max)
+{
+    size_t len = text ? strlen(text) : 0;
+    if (len > max) {
+        mc_log(MC_LOG_ERROR, "publisher: %s: %zu bytes, at most %zu allowed",
+               name, len, max);
+        return MC_ERR_INVALID_PARAMS;
+    }
+    if (len > 0 && !mci_utf8_valid(text, len)) {
+        mc_log(MC_LOG_ERROR, "publisher: %s: not UTF-8", name);
+        return MC_ERR_INVALID_PARAMS;
+    }
+    return MC_OK;
+}
+
+static enum mc_err check_texts(const struct mc_publisher_opts *opts)
+{
+    const struct {
+        const char *name;
+        const char *text;
+        size_t max;
+    } rows[] = {
+        {"bind endpoint", opts->bind_endpoint, ENDPOINT_LEN_MAX},
+        {"backend id", opts->backend_id, MC_BACKEND_ID_LEN_MAX},
+        {"topic", opts->topic, TEXT_LEN_MAX},
+        {"model name", opts->model_name, TEXT_LEN_MAX},
+        {"additional salt", opts->additional_salt, TEXT_LEN_MAX},
+        {"lora name", opts->lora_name, TEXT_LEN_MAX},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        enum mc_err err = check_text(rows[i].name, rows[i].text, rows[i].max);
+        if (err) {
+            return err;
+        }
+    }
+    return MC_OK;
+}
+
+enum mc_err mci_publisher_check(const struct mc_publisher_opts *opts)
+{
+    if (is_set(opts->replay_endpoint)) {
+        mc_log(MC_LOG_ERROR,
+               "publisher: replay endpoint: there is no recovery server yet");
+        return MC_ERR_NOT_SUPPORTED;
+    }
+    if (!is_set(opts->bind_endpoint)) {
+        mc_log(MC_LOG_ERROR, "publisher: no bind endpoint");
+        return MC_ERR_INVALID_PARAMS;
+    }
+    if (!is_set(opts->backend_id)) {
+        mc_log(MC_LOG_ERROR,
+               "publisher: %.255s: a backend id is needed to publish",
+               opts->bind_endpoint);
+        return MC_ERR_INVALID_PARAMS;
+    }
+    if (opts->queue_capacity > 0 &&
+        opts->queue_capacity < MCI_EVENT_LOG_CAPACITY_MIN) {
+        mc_log(MC_LOG_ERROR, "publisher: queue capacity %u: 0 or at least %d",
+               opts->queue_capacity, MCI_EVENT_LOG_CAPACITY_MIN);
+        return MC_ERR_INVALID_PARAMS;
+    }
+    if (opts->overflow != MC_PUBLISHER_DROP_OLDEST &&
+        opts->overflow != MC_PUBLISHER_BLOCK) {
+        mc_log(MC_LOG_ERROR, "publisher: unknown overflow policy");
+        return MC_ERR_INVALID_PARAMS;
+    }
+    return check_texts(opts);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "publisher_socket.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <zmq.h>
+
+#include "mc_log.h"
+#include "mci_bytes.h"
+
+#define WORD_LEN_MAX 4096 /* a subscription; more from a peer cuts it off */
+#define LISTEN_MAX 256    /* words at a time, so that events go on */
+
+static int set_int(void *socket, int option, int value)
+{
+    return zmq_setsockopt(socket, option, &value, sizeof value);
+}
+
+static int set_options(void *socket, int mark)
+{
+    const int64_t word_max = WORD_LEN_MAX;
+    int rc = set_int(socket, ZMQ_SNDHWM, mark);
+    rc |= set_int(socket, ZMQ_LINGER, 0);
+    /* Every subscription and its end, also of a filter that others have: the
+     * count of subscribers is made of these. */
+    rc |= set_int(socket, ZMQ_XPUB_VERBOSER, 1);
+    rc |= zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &word_max, sizeof word_max);
+    return rc;
+}
+
+static enum mc_err bind_failed(const char *endpoint)
+{
+    int cause = zmq_errno();
+    mc_log(MC_LOG_ERROR, "publisher: bind %s: %s", endpoint,
+           zmq_strerror(cause));
+    return cause == EMFILE || cause == ENOMEM || cause == EMTHREAD
+               ? MC_ERR_NOMEM
+               : MC_ERR_INVALID_PARAMS;
+}
+
+/* The port that was chosen stands in libzmq's form of the endpoint; where that
+ * cannot be had, the endpoint stays as it was asked for. */
+static void bound_endpoint(void *socket, char *endpoint_out, size_t capacity)
+{
+    char text[1024];
+    size_t len = sizeof text;
+    if (zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, text, &len) == 0) {
+        (void)snprintf(endpoint_out, capacity, "%s", text);
+    }
+}
+
+enum mc_err mci_publisher_socket_open(struct mci_publisher_socket *socket,
+                                      const char *endpoint, int mark,
+                                      char *endpoint_out, size_t capacity)
+{
+    struct mci_publisher_socket made = {0};
+    enum mc_err err;
+    made.context = zmq_ctx_new();
+    if (!made.context) {
+        return bind_failed(endpoint);
+    }
+    made.socket = zmq_socket(made.context, ZMQ_XPUB);
+    if (!made.socket) {
+        err = bind_failed(endpoint);
+        goto err_term;
+    }
+    if (set_options(made.socket, mark) != 0 ||
+        zmq_bind(made.socket, endpoint) != 0) {
+        err = bind_failed(endpoint);
+        goto err_close;
+    }
+    (void)snprintf(endpoint_out, capacity, "%s", endpoint);
+    bound_endpoint(made.socket, endpoint_out, capacity);
+    *socket = made;
+    return MC_OK;
+
+err_close:
+    (void)zmq_close(made.socket);
+err_term:
+    (void)zmq_ctx_term(made.context);
+    return err;
+}
+
+void mci_publisher_socket_close(struct mci_publisher_socket *socket,
+                                int linger_ms)
+{
+    (void)set_int(socket->socket, ZMQ_LINGER, linger_ms);
+    (void)zmq_close(socket->socket);
+    while (zmq_ctx_term(socket->context) != 0 && zmq_errno() == EINTR) {
+    }
+    memset(socket, 0, sizeof *socket);
+}
+
+void mci_publisher_socket_set_mark(struct mci_publisher_socket *socket,
+                                   int messages)
+{
+    (void)set_int(socket->socket, ZMQ_SNDHWM, messages);
+}
+
+/* One word of a subscriber; false if there is none. */
+static bool hear(struct mci_publisher_socket *socket, bool *is_new)
+{
+    zmq_msg_t word;
+    (void)zmq_msg_init(&word);
+    if (zmq_msg_recv(&word, socket->socket, ZMQ_DONTWAIT) < 0) {
+        (void)zmq_msg_close(&word);
+        return false;
+    }
+    if (zmq_msg_size(&word) > 0) {
+        const uint8_t first = *(const uint8_t *)zmq_msg_data(&word);
+        if (first == 1) {
+            socket->subscriptions++;
+            *is_new = true;
+        } else if (first == 0 && socket->subscriptions > 0) {
+            socket->subscriptions--;
+        }
+    }
+    (void)zmq_msg_close(&word);
+    return true;
+}
+
+bool mci_publisher_socket_listen(struct mci_publisher_socket *socket,
+                                 int wait_ms)
+{
+    bool is_new = false;
+    if (wait_ms > 0) {
+        zmq_pollitem_t item = {.socket = socket->socket, .events = ZMQ_POLLIN};
+        (void)zmq_poll(&item, 1, wait_ms);
+    }
+    for (int i = 0; i < LISTEN_MAX && hear(socket, &is_new); i++) {
+    }
+    return is_new;
+}
+
+static int frame_init(zmq_msg_t *frame, struct mc_view bytes)
+{
+    if (zmq_msg_init_size(frame, bytes.len) != 0) {
+        return -1;
+    }
+    if (bytes.len > 0) {
+        memcpy(zmq_msg_data(frame), bytes.data, bytes.len);
+    }
+    return 0;
+}
+
+static int send_frames(void *socket, zmq_msg_t *frames, int count)
+{
+    for (int i = 0; i < count; i++) {
+        int flags = ZMQ_DONTWAIT | (i + 1 < count ? ZMQ_SNDMORE : 0);
+        if (zmq_msg_send(&frames[i], socket, flags) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+enum mc_err mci_publisher_socket_send(struct mci_publisher_socket *socket,
+                                      struct mc_view topic, uint64_t seq,
+                                      struct mc_view payload)
+{
+    zmq_msg_t frames[3];
+    uint8_t number[8];
+    mci_put_be64(number, seq);
+    const struct mc_view views[3] = {topic, mc_view_make(number, sizeof number),
+                                     payload};
+    int made = 0;
+    while (made < 3 && frame_init(&frames[made], views[made]) == 0) {
+        made++;
+    }
+    enum mc_err err = MC_ERR_NOMEM;
+    if (made == 3) {
+        int rc = send_frames(socket->socket, frames, 3);
+        err = rc == 0 ? MC_OK : MC_ERR_RPC_FAIL;
+    }
+    /* A frame that was sent is empty by now. */
+    for (int i = 0; i < made; i++) {
+        (void)zmq_msg_close(&frames[i]);
+    }
+    return err;
+}
