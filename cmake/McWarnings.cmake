@@ -19,3 +19,14 @@ if(MC_SANITIZE)
     -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${MC_SANITIZE})
 endif()
+
+# What every test finds in its environment. Under sanitizers all tests of a
+# program run in one process, and sizes that cannot be are answered with NULL.
+set(MC_TEST_ENVIRONMENT)
+if(MC_SANITIZE)
+  set(MC_TEST_ENVIRONMENT
+    "CK_FORK=no"
+    "ASAN_OPTIONS=allocator_may_return_null=1:detect_leaks=1"
+    "UBSAN_OPTIONS=print_stacktrace=1"
+    "TSAN_OPTIONS=allocator_may_return_null=1:suppressions=${PROJECT_SOURCE_DIR}/tests/support/tsan.supp")
+endif()
