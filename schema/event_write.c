@@ -82,14 +82,46 @@ static bool keep_middle(struct event_stencil *stencil,
     return true;
 }
 
+/* Tenants, backends and media are short: compared without a call. */
 static inline bool is_same(struct mc_view a, struct mc_view b)
 {
-    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+    const uint8_t *p = a.data;
+    const uint8_t *q = b.data;
+    size_t len = a.len;
+    if (len != b.len) {
+        return false;
+    }
+    if (len > 16) {
+        return memcmp(p, q, len) == 0;
+    }
+    if (len >= 8) {
+        return mci_get_be64(p) == mci_get_be64(q) &&
+               mci_get_be64(p + len - 8) == mci_get_be64(q + len - 8);
+    }
+    if (len >= 4) {
+        return mci_get_be32(p) == mci_get_be32(q) &&
+               mci_get_be32(p + len - 4) == mci_get_be32(q + len - 4);
+    }
+    return len == 0 || (p[0] == q[0] && p[len / 2] == q[len / 2] &&
+                        p[len - 1] == q[len - 1]);
 }
 
-static inline bool has_middle(const struct event_stencil *stencil,
+static inline bool is_same_place(struct mc_view a, struct mc_view b)
+{
+    return a.data == b.data && a.len == b.len;
+}
+
+/* Is the middle kept that of this record? Within a batch, what stands in the
+ * same place is the same. */
+static inline bool has_middle(struct event_stencil *stencil,
                               const struct mc_event_record *record)
 {
+    const struct mc_event_record *last = stencil->last;
+    if (last && is_same_place(last->backend_id, record->backend_id) &&
+        is_same_place(last->tenant_id, record->tenant_id) &&
+        is_same_place(last->medium, record->medium)) {
+        return true;
+    }
     return stencil->middle_len != 0 &&
            is_same(stencil->backend_id, record->backend_id) &&
            is_same(stencil->tenant_id, record->tenant_id) &&
@@ -106,6 +138,7 @@ static inline uint8_t *put_middle(struct event_stencil *stencil,
         at = put_u64(put_name(at, timestamp_name), record->timestamp_ms);
         return put_shared(stencil, record, at);
     }
+    stencil->last = record;
     memcpy(at, stencil->middle, stencil->middle_len);
     mci_put_be64(at + sizeof "timestamp" + 1, record->timestamp_ms);
     return at + stencil->middle_len;
@@ -183,6 +216,9 @@ enum mc_err mc_event_writer_batch(struct mc_event_writer *writer,
     }
     if (capacity < MC_EVENT_WRITER_BATCH_BOUND) {
         return MC_ERR_BUFFER_OVERFLOW;
+    }
+    for (int type = MC_EVENT_STORED; type <= MC_EVENT_CLEARED; type++) {
+        writer->stencils[type].last = NULL;
     }
     /* The rank behind the events has its room from the start. */
     const uint8_t *end = at + capacity - PUT_HEADER_MAX;
