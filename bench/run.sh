@@ -30,7 +30,7 @@ done
 {
     mc_deps_install build bench
     cmake -G Ninja -S . -B "$build" -DCMAKE_BUILD_TYPE=Release \
-        -DMC_TESTS=OFF -DMC_EXAMPLES=OFF -DMC_BENCH=ON
+        -DMC_TESTS=OFF -DMC_TOOLS=OFF -DMC_EXAMPLES=OFF -DMC_BENCH=ON
     cmake --build "$build" -j "$(mc_deps_jobs)"
 } >&2
 

@@ -19,7 +19,7 @@ MAY_INCLUDE = {
     "store": ["base", "schema", "transfer", "events"],
     "subscriber": ["base", "schema"],
 }
-PUBLIC_ONLY = ["examples"]
+PUBLIC_ONLY = ["examples", "examples/quickstart"]
 
 # Header of an outside library: how many files of which folder are its door.
 DOORS = {

@@ -12,7 +12,7 @@ mc_deps_test="check libsubunit-dev python3 python3-zmq python3-msgpack"
 mc_deps_bench=""
 
 # The runtime of clang's sanitizers and fuzzer is named per version.
-mc_deps_ci="git clang clang-format clang-tidy libclang-rt-14-dev valgrind"
+mc_deps_ci="clang clang-format clang-tidy libclang-rt-14-dev valgrind"
 
 # mc_deps_missing GROUP...: the packages of these groups that are not installed.
 mc_deps_missing() {
@@ -44,8 +44,8 @@ mc_deps_install() {
     echo "installing: $missing"
     $as_root apt-get update -qq </dev/null || return 1
     # shellcheck disable=SC2086
-    DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq \
-        --no-install-recommends $missing </dev/null
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+        -o DPkg::Lock::Timeout=300 --no-install-recommends $missing </dev/null
 }
 
 # mc_deps_python: a python3 that can import zmq and msgpack. The first one on

@@ -16,3 +16,6 @@ if(NOT MC_SANITIZE)
     "${CMAKE_C_COMPILER}")
   set_tests_properties(house.install PROPERTIES TIMEOUT 300)
 endif()
+
+# The ratios of README are made there.
+mc_test(house bench SOURCES ../bench/bench.c LINK m)
