@@ -16,12 +16,13 @@
 #include "mci_bytes.h"
 #include "mci_list.h"
 
+/* What only ever rises; the rest are differences of these. */
 struct counters {
-    _Atomic uint64_t calls;
-    _Atomic uint64_t frees;
-    _Atomic uint64_t allocated_bytes;
-    _Atomic int64_t blocks;
-    _Atomic int64_t bytes;
+    _Atomic uint64_t made;            /* blocks */
+    _Atomic uint64_t resized;         /* blocks */
+    _Atomic uint64_t freed;           /* blocks */
+    _Atomic uint64_t allocated_bytes; /* made, or as they are after resizing */
+    _Atomic uint64_t freed_bytes;     /* freed, or as they were before it */
 };
 
 enum thread_stage {
@@ -50,20 +51,24 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t end_key;
 static bool has_end_key; /* written once, before any reader */
 
-static void add_counters(struct counters *to, struct counters *from)
+static void add(_Atomic uint64_t *to, uint64_t by)
 {
-    atomic_fetch_add_explicit(&to->calls, from->calls, memory_order_relaxed);
-    atomic_fetch_add_explicit(&to->frees, from->frees, memory_order_relaxed);
-    atomic_fetch_add_explicit(&to->allocated_bytes, from->allocated_bytes,
-                              memory_order_relaxed);
-    atomic_fetch_add_explicit(&to->blocks, from->blocks, memory_order_relaxed);
-    atomic_fetch_add_explicit(&to->bytes, from->bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(to, by, memory_order_relaxed);
+}
+
+static uint64_t load(const _Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
 static void fold(struct thread_counts *thread)
 {
     mci_list_remove(&thread->link);
-    add_counters(&gone, &thread->counters);
+    add(&gone.made, load(&thread->counters.made));
+    add(&gone.resized, load(&thread->counters.resized));
+    add(&gone.freed, load(&thread->counters.freed));
+    add(&gone.allocated_bytes, load(&thread->counters.allocated_bytes));
+    add(&gone.freed_bytes, load(&thread->counters.freed_bytes));
 }
 
 static void at_thread_end(void *thread)
@@ -119,43 +124,57 @@ static void begin_thread(void)
     self.stage = THREAD_LISTED;
 }
 
+/* A counter that only this thread writes. */
 static void bump(_Atomic uint64_t *counter, uint64_t by)
 {
-    uint64_t now = atomic_load_explicit(counter, memory_order_relaxed);
-    atomic_store_explicit(counter, now + by, memory_order_relaxed);
+    atomic_store_explicit(counter, load(counter) + by, memory_order_relaxed);
 }
 
-static void shift(_Atomic int64_t *counter, int64_t by)
+/* Whether to count in the thread's own block, and not in gone. */
+static bool is_listed(void)
 {
-    int64_t now = atomic_load_explicit(counter, memory_order_relaxed);
-    atomic_store_explicit(counter, now + by, memory_order_relaxed);
-}
-
-struct change {
-    uint64_t calls;
-    uint64_t frees;
-    uint64_t allocated_bytes;
-    int64_t blocks;
-    int64_t bytes;
-};
-
-static void count(const struct change *change)
-{
+    if (self.stage == THREAD_LISTED) {
+        return true;
+    }
     if (self.stage == THREAD_UNSEEN) {
         begin_thread();
     }
-    if (self.stage == THREAD_LISTED) {
-        bump(&self.counters.calls, change->calls);
-        bump(&self.counters.frees, change->frees);
-        bump(&self.counters.allocated_bytes, change->allocated_bytes);
-        shift(&self.counters.blocks, change->blocks);
-        shift(&self.counters.bytes, change->bytes);
+    return self.stage == THREAD_LISTED;
+}
+
+static void count_made(size_t usable)
+{
+    if (is_listed()) {
+        bump(&self.counters.made, 1);
+        bump(&self.counters.allocated_bytes, usable);
         return;
     }
-    struct counters late = {change->calls, change->frees,
-                            change->allocated_bytes, change->blocks,
-                            change->bytes};
-    add_counters(&gone, &late);
+    add(&gone.made, 1);
+    add(&gone.allocated_bytes, usable);
+}
+
+static void count_freed(size_t usable)
+{
+    if (is_listed()) {
+        bump(&self.counters.freed, 1);
+        bump(&self.counters.freed_bytes, usable);
+        return;
+    }
+    add(&gone.freed, 1);
+    add(&gone.freed_bytes, usable);
+}
+
+static void count_resized(size_t usable_before, size_t usable)
+{
+    if (is_listed()) {
+        bump(&self.counters.resized, 1);
+        bump(&self.counters.freed_bytes, usable_before);
+        bump(&self.counters.allocated_bytes, usable);
+        return;
+    }
+    add(&gone.resized, 1);
+    add(&gone.freed_bytes, usable_before);
+    add(&gone.allocated_bytes, usable);
 }
 
 /* Whether this allocation is the one that a test ordered to fail. */
@@ -172,11 +191,7 @@ static bool is_ordered_to_fail(void)
 static void *count_new(void *block)
 {
     if (block) {
-        size_t usable = malloc_usable_size(block);
-        count(&(struct change){.calls = 1,
-                               .allocated_bytes = usable,
-                               .blocks = 1,
-                               .bytes = (int64_t)usable});
+        count_made(malloc_usable_size(block));
     }
     return block;
 }
@@ -224,15 +239,12 @@ void *mci_realloc(void *block, size_t size)
     if (is_ordered_to_fail()) {
         return NULL;
     }
-    size_t old_usable = malloc_usable_size(block);
+    size_t usable_before = malloc_usable_size(block);
     void *moved = realloc(block, size ? size : 1);
     if (!moved) {
         return NULL;
     }
-    size_t usable = malloc_usable_size(moved);
-    count(&(struct change){.calls = 1,
-                           .allocated_bytes = usable,
-                           .bytes = (int64_t)usable - (int64_t)old_usable});
+    count_resized(usable_before, malloc_usable_size(moved));
     return moved;
 }
 
@@ -241,10 +253,8 @@ void mci_free(void *block)
     if (!block) {
         return;
     }
-    size_t usable = malloc_usable_size(block);
+    count_freed(malloc_usable_size(block));
     free(block);
-    count(
-        &(struct change){.frees = 1, .blocks = -1, .bytes = -(int64_t)usable});
 }
 
 char *mci_strdup_n(const void *data, size_t len)
@@ -264,19 +274,18 @@ char *mci_strdup_n(const void *data, size_t len)
     return copy;
 }
 
+/* The differences may wrap in one thread's block, and are right in the sum. */
 static void add_to_stats(struct mci_alloc_stats *stats,
                          const struct counters *counters)
 {
-    stats->calls +=
-        atomic_load_explicit(&counters->calls, memory_order_relaxed);
-    stats->frees +=
-        atomic_load_explicit(&counters->frees, memory_order_relaxed);
-    stats->allocated_bytes +=
-        atomic_load_explicit(&counters->allocated_bytes, memory_order_relaxed);
-    stats->blocks +=
-        atomic_load_explicit(&counters->blocks, memory_order_relaxed);
-    stats->bytes +=
-        atomic_load_explicit(&counters->bytes, memory_order_relaxed);
+    uint64_t made = load(&counters->made);
+    uint64_t freed = load(&counters->freed);
+    uint64_t allocated_bytes = load(&counters->allocated_bytes);
+    stats->calls += made + load(&counters->resized);
+    stats->frees += freed;
+    stats->allocated_bytes += allocated_bytes;
+    stats->blocks += (int64_t)(made - freed);
+    stats->bytes += (int64_t)(allocated_bytes - load(&counters->freed_bytes));
 }
 
 void mci_alloc_stats(struct mci_alloc_stats *stats_out)
