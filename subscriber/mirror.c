@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One table of entries, one of scopes. A scope is a tenant at a backend; it has
+ * its entries in a list, so that clearing it does not look at others, and goes
+ * with its last entry. Events of one scope come in runs, hence last_scope. */
+#include "mirror.h"
+
+#include <string.h>
+
+#include "mci_alloc.h"
+#include "mci_hash.h"
+#include "mci_list.h"
+#include "name_pool.h"
+
+struct scope {
+    struct mci_link entries;
+    struct mci_link link; /* in mirror.scopes */
+    struct name *tenant;
+    struct name *backend;
+    uint64_t count;
+    uint32_t hash;
+};
+
+struct entry {
+    struct mci_link link; /* in its scope */
+    struct scope *scope;
+    struct name *medium;
+    struct name *session;
+    struct name *group;
+    uint64_t event_id;
+    uint32_t hash;
+    uint32_t key_len;
+    char key[];
+};
+
+struct mirror {
+    struct slot_table entries;
+    struct slot_table scope_table;
+    struct mci_link scopes;
+    struct scope *last_scope; /* NULL, or one that lives */
+    struct name_pool names;
+    uint64_t max_entries;
+    uint64_t seed;
+};
+
+enum mc_err mirror_create(uint64_t max_entries, uint64_t seed,
+                          struct mirror **mirror_out)
+{
+    struct mirror *mirror = mci_calloc(1, sizeof *mirror);
+    if (!mirror) {
+        return MC_ERR_NOMEM;
+    }
+    mci_list_init(&mirror->scopes);
+    mirror->names.seed = seed;
+    mirror->seed = seed;
+    mirror->max_entries = max_entries;
+    *mirror_out = mirror;
+    return MC_OK;
+}
+
+void mirror_destroy(struct mirror *mirror)
+{
+    if (!mirror) {
+        return;
+    }
+    mirror_clear(mirror);
+    mci_free(mirror);
+}
+
+/* ---- scopes ----------------------------------------------------------- */
+
+static uint32_t scope_hash(const struct mirror *mirror, struct mc_view tenant,
+                           struct mc_view backend)
+{
+    uint64_t hash = mci_hash64_seeded(tenant.data, tenant.len, mirror->seed);
+    return slot_table_hash(mci_hash64_seeded(backend.data, backend.len, hash));
+}
+
+static bool is_scope(const struct scope *scope, struct mc_view tenant,
+                     struct mc_view backend)
+{
+    return mc_view_equal(name_view(scope->tenant), tenant) &&
+           mc_view_equal(name_view(scope->backend), backend);
+}
+
+/* The slot of a scope, or one that is empty. */
+static size_t scope_slot(const struct mirror *mirror, uint32_t hash,
+                         struct mc_view tenant, struct mc_view backend)
+{
+    const struct slot_table *table = &mirror->scope_table;
+    size_t i = slot_table_first(table, hash);
+    for (; slot_table_is_taken(table, i); i = slot_table_after(table, i)) {
+        if (table->hashes[i] == hash &&
+            is_scope(table->items[i], tenant, backend)) {
+            break;
+        }
+    }
+    return i;
+}
+
+/* NULL if it holds nothing. */
+static struct scope *scope_find(struct mirror *mirror, struct mc_view tenant,
+                                struct mc_view backend)
+{
+    if (mirror->last_scope && is_scope(mirror->last_scope, tenant, backend)) {
+        return mirror->last_scope;
+    }
+    size_t slot = scope_slot(mirror, scope_hash(mirror, tenant, backend),
+                             tenant, backend);
+    if (!slot_table_is_taken(&mirror->scope_table, slot)) {
+        return NULL;
+    }
+    mirror->last_scope = mirror->scope_table.items[slot];
+    return mirror->last_scope;
+}
+
+static void scope_free(struct mirror *mirror, struct scope *scope)
+{
+    if (mirror->last_scope == scope) {
+        mirror->last_scope = NULL;
+    }
+    mci_list_remove(&scope->link);
+    name_pool_release(&mirror->names, scope->tenant);
+    name_pool_release(&mirror->names, scope->backend);
+    mci_free(scope);
+}
+
+/* Lets go of a scope that has lost its last entry. */
+static void scope_drop_empty(struct mirror *mirror, struct scope *scope)
+{
+    if (scope->count > 0) {
+        return;
+    }
+    slot_table_remove(&mirror->scope_table,
+                      scope_slot(mirror, scope->hash, name_view(scope->tenant),
+                                 name_view(scope->backend)));
+    scope_free(mirror, scope);
+}
+
+static enum mc_err scope_name(struct mirror *mirror, struct scope *scope,
+                              struct mc_view tenant, struct mc_view backend)
+{
+    enum mc_err err = name_pool_hold(&mirror->names, tenant, &scope->tenant);
+    if (err != MC_OK) {
+        return err;
+    }
+    return name_pool_hold(&mirror->names, backend, &scope->backend);
+}
+
+static enum mc_err scope_add(struct mirror *mirror, struct mc_view tenant,
+                             struct mc_view backend, struct scope **scope_out)
+{
+    enum mc_err err = slot_table_reserve(&mirror->scope_table);
+    if (err != MC_OK) {
+        return err;
+    }
+    struct scope *scope = mci_calloc(1, sizeof *scope);
+    if (!scope) {
+        return MC_ERR_NOMEM;
+    }
+    mci_list_init(&scope->entries);
+    mci_list_init(&scope->link);
+    err = scope_name(mirror, scope, tenant, backend);
+    if (err != MC_OK) {
+        scope_free(mirror, scope);
+        return err;
+    }
+    scope->hash = scope_hash(mirror, tenant, backend);
+    slot_table_add(&mirror->scope_table, scope->hash, scope);
+    mci_list_push_back(&mirror->scopes, &scope->link);
+    mirror->last_scope = scope;
+    *scope_out = scope;
+    return MC_OK;
+}
+
+/* ---- entries ---------------------------------------------------------- */
+
+static uint32_t entry_hash(const struct mirror *mirror,
+                           const struct scope *scope, struct mc_view key,
+                           struct mc_view medium)
+{
+    uint64_t hash = mirror->seed ^ ((uint64_t)scope->hash << 32);
+    hash = mci_hash64_seeded(medium.data, medium.len, hash);
+    return slot_table_hash(mci_hash64_seeded(key.data, key.len, hash));
+}
+
+static bool is_entry(const struct entry *entry, const struct scope *scope,
+                     struct mc_view key, struct mc_view medium)
+{
+    return entry->scope == scope &&
+           mc_view_equal(mc_view_make(entry->key, entry->key_len), key) &&
+           mc_view_equal(name_view(entry->medium), medium);
+}
+
+/* The slot of an entry, or one that is empty. */
+static size_t entry_slot(const struct mirror *mirror, const struct scope *scope,
+                         struct mc_view key, struct mc_view medium)
+{
+    const struct slot_table *table = &mirror->entries;
+    uint32_t hash = entry_hash(mirror, scope, key, medium);
+    size_t i = slot_table_first(table, hash);
+    for (; slot_table_is_taken(table, i); i = slot_table_after(table, i)) {
+        if (table->hashes[i] == hash &&
+            is_entry(table->items[i], scope, key, medium)) {
+            break;
+        }
+    }
+    return i;
+}
+
+static struct entry *entry_find(const struct mirror *mirror,
+                                const struct scope *scope, struct mc_view key,
+                                struct mc_view medium, size_t *slot_out)
+{
+    *slot_out = entry_slot(mirror, scope, key, medium);
+    return slot_table_is_taken(&mirror->entries, *slot_out)
+               ? mirror->entries.items[*slot_out]
+               : NULL;
+}
+
+static void entry_free(struct mirror *mirror, struct entry *entry)
+{
+    name_pool_release(&mirror->names, entry->medium);
+    name_pool_release(&mirror->names, entry->session);
+    name_pool_release(&mirror->names, entry->group);
+    mci_free(entry);
+}
+
+/* Takes an entry out; its scope stays, even empty. */
+static void entry_drop(struct mirror *mirror, struct entry *entry, size_t slot)
+{
+    slot_table_remove(&mirror->entries, slot);
+    mci_list_remove(&entry->link);
+    entry->scope->count--;
+    entry_free(mirror, entry);
+}
+
+static enum mc_err entry_name(struct mirror *mirror, struct entry *entry,
+                              const struct mirror_event *event)
+{
+    struct name_pool *names = &mirror->names;
+    enum mc_err err = name_pool_hold(names, event->medium, &entry->medium);
+    if (err == MC_OK) {
+        err = name_pool_hold(names, event->session_id, &entry->session);
+    }
+    if (err == MC_OK) {
+        err = name_pool_hold(names, event->group_id, &entry->group);
+    }
+    return err;
+}
+
+static enum mc_err entry_make(struct mirror *mirror,
+                              const struct mirror_event *event,
+                              struct entry **entry_out)
+{
+    size_t key_len = event->object_key.len;
+    struct entry *entry = mci_alloc(sizeof *entry + key_len);
+    if (!entry) {
+        return MC_ERR_NOMEM;
+    }
+    memset(entry, 0, sizeof *entry);
+    enum mc_err err = entry_name(mirror, entry, event);
+    if (err != MC_OK) {
+        entry_free(mirror, entry);
+        return err;
+    }
+    entry->event_id = event->event_id;
+    entry->key_len = (uint32_t)key_len;
+    if (key_len > 0) {
+        memcpy(entry->key, event->object_key.data, key_len);
+    }
+    *entry_out = entry;
+    return MC_OK;
+}
+
+static enum mc_err entry_add(struct mirror *mirror, struct scope *scope,
+                             const struct mirror_event *event)
+{
+    enum mc_err err = slot_table_reserve(&mirror->entries);
+    if (err != MC_OK) {
+        return err;
+    }
+    struct entry *entry = NULL;
+    err = entry_make(mirror, event, &entry);
+    if (err != MC_OK) {
+        return err;
+    }
+    entry->scope = scope;
+    entry->hash = entry_hash(mirror, scope, event->object_key, event->medium);
+    scope->count++;
+    mci_list_push_back(&scope->entries, &entry->link);
+    slot_table_add(&mirror->entries, entry->hash, entry);
+    return MC_OK;
+}
+
+/* ---- events ----------------------------------------------------------- */
+
+static bool is_old(const struct entry *entry, const struct mirror_event *event)
+{
+    return !event->by_order && event->event_id <= entry->event_id;
+}
+
+/* Both names are held before either old one is let go. */
+static enum mc_err entry_change(struct mirror *mirror, struct entry *entry,
+                                const struct mirror_event *event)
+{
+    struct name *session = NULL;
+    struct name *group = NULL;
+    enum mc_err err =
+        name_pool_hold(&mirror->names, event->session_id, &session);
+    if (err != MC_OK) {
+        return err;
+    }
+    err = name_pool_hold(&mirror->names, event->group_id, &group);
+    if (err != MC_OK) {
+        name_pool_release(&mirror->names, session);
+        return err;
+    }
+    name_pool_release(&mirror->names, entry->session);
+    name_pool_release(&mirror->names, entry->group);
+    entry->session = session;
+    entry->group = group;
+    entry->event_id = event->event_id;
+    return MC_OK;
+}
+
+static enum mc_err stored_again(struct mirror *mirror, struct entry *entry,
+                                const struct mirror_event *event,
+                                enum mirror_change *change_out)
+{
+    if (is_old(entry, event)) {
+        *change_out = MIRROR_OLD;
+        return MC_OK;
+    }
+    enum mc_err err = entry_change(mirror, entry, event);
+    if (err == MC_OK) {
+        *change_out = MIRROR_CHANGED;
+    }
+    return err;
+}
+
+enum mc_err mirror_stored(struct mirror *mirror,
+                          const struct mirror_event *event,
+                          enum mirror_change *change_out)
+{
+    struct scope *scope =
+        scope_find(mirror, event->tenant_id, event->backend_id);
+    size_t slot = 0;
+    struct entry *entry = scope ? entry_find(mirror, scope, event->object_key,
+                                             event->medium, &slot)
+                                : NULL;
+    if (entry) {
+        return stored_again(mirror, entry, event, change_out);
+    }
+    if (mirror->entries.count >= mirror->max_entries) {
+        return MC_ERR_BUFFER_OVERFLOW;
+    }
+    enum mc_err err = MC_OK;
+    if (!scope) {
+        err = scope_add(mirror, event->tenant_id, event->backend_id, &scope);
+    }
+    if (err != MC_OK) {
+        return err;
+    }
+    err = entry_add(mirror, scope, event);
+    if (err != MC_OK) {
+        scope_drop_empty(mirror, scope);
+        return err;
+    }
+    *change_out = MIRROR_ADDED;
+    return MC_OK;
+}
+
+enum mirror_change mirror_removed(struct mirror *mirror,
+                                  const struct mirror_event *event)
+{
+    struct scope *scope =
+        scope_find(mirror, event->tenant_id, event->backend_id);
+    size_t slot = 0;
+    struct entry *entry = scope ? entry_find(mirror, scope, event->object_key,
+                                             event->medium, &slot)
+                                : NULL;
+    if (!entry) {
+        return MIRROR_ABSENT;
+    }
+    if (is_old(entry, event)) {
+        return MIRROR_OLD;
+    }
+    entry_drop(mirror, entry, slot);
+    scope_drop_empty(mirror, scope);
+    return MIRROR_GONE;
+}
+
+uint64_t mirror_cleared(struct mirror *mirror, const struct mirror_event *event)
+{
+    struct scope *scope =
+        scope_find(mirror, event->tenant_id, event->backend_id);
+    if (!scope) {
+        return 0;
+    }
+    uint64_t gone = 0;
+    struct mci_link *link = scope->entries.next;
+    while (link != &scope->entries) {
+        struct entry *entry = MCI_CONTAINER(link, struct entry, link);
+        link = link->next;
+        if (!is_old(entry, event)) {
+            struct mc_view key = mc_view_make(entry->key, entry->key_len);
+            entry_drop(
+                mirror, entry,
+                entry_slot(mirror, scope, key, name_view(entry->medium)));
+            gone++;
+        }
+    }
+    scope_drop_empty(mirror, scope);
+    return gone;
+}
+
+void mirror_clear(struct mirror *mirror)
+{
+    while (!mci_list_is_empty(&mirror->scopes)) {
+        struct scope *scope =
+            MCI_CONTAINER(mirror->scopes.next, struct scope, link);
+        scope_free(mirror, scope);
+    }
+    for (size_t i = 0; i < mirror->entries.capacity; i++) {
+        mci_free(mirror->entries.items[i]);
+    }
+    slot_table_fini(&mirror->entries);
+    slot_table_fini(&mirror->scope_table);
+    name_pool_fini(&mirror->names);
+}
+
+/* ---- looking ---------------------------------------------------------- */
+
+uint64_t mirror_count(const struct mirror *mirror)
+{
+    return mirror->entries.count;
+}
+
+static void fill_row(const struct entry *entry, struct mirror_row *row_out)
+{
+    row_out->event_id = entry->event_id;
+    row_out->tenant_id = name_view(entry->scope->tenant);
+    row_out->backend_id = name_view(entry->scope->backend);
+    row_out->object_key = mc_view_make(entry->key, entry->key_len);
+    row_out->medium = name_view(entry->medium);
+    row_out->session_id = name_view(entry->session);
+    row_out->group_id = name_view(entry->group);
+}
+
+bool mirror_find(const struct mirror *mirror, struct mc_view tenant_id,
+                 struct mc_view object_key, struct mc_view medium,
+                 struct mirror_row *row_out)
+{
+    const struct name *tenant = name_pool_find(&mirror->names, tenant_id);
+    const struct mci_link *link = mirror->scopes.next;
+    for (; link != &mirror->scopes; link = link->next) {
+        const struct scope *scope = MCI_CONTAINER(link, struct scope, link);
+        if (scope->tenant != tenant) {
+            continue;
+        }
+        size_t slot = 0;
+        const struct entry *entry =
+            entry_find(mirror, scope, object_key, medium, &slot);
+        if (entry) {
+            fill_row(entry, row_out);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool mirror_next(const struct mirror *mirror, size_t *cursor,
+                 struct mirror_row *row_out)
+{
+    while (*cursor < mirror->entries.capacity) {
+        const struct entry *entry = mirror->entries.items[(*cursor)++];
+        if (entry) {
+            fill_row(entry, row_out);
+            return true;
+        }
+    }
+    return false;
+}
