@@ -6,9 +6,6 @@
 #include "tool_show.h"
 #include "tool_tail.h"
 
-/* A subscriber needs a source. Nobody ever publishes on this one. */
-#define NOWHERE "inproc://mc-events-play"
-
 struct tool_player {
     const struct tool_args *args;
     struct mc_subscriber *subscriber;
@@ -45,7 +42,7 @@ int tool_player_open(const struct tool_args *args,
     if (!player) {
         return tool_fail(args->command, "out of memory");
     }
-    const struct mc_source_opts source = {.endpoint = NOWHERE};
+    const struct mc_source_opts source = {.endpoint = NULL};
     const struct mc_subscriber_opts opts = {
         .sources = &source,
         .source_count = 1,

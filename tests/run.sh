@@ -12,7 +12,7 @@ build=${MC_BUILD:-build}
 
 mc_deps_install build test
 python=$(mc_deps_python)
-cmake -G Ninja -S . -B "$build" -DMC_PYTHON3="$python" "$@"
+cmake -G Ninja -S . -B "$build" -DMC_TESTS=ON -DMC_PYTHON3="$python" "$@"
 cmake --build "$build" -j "$(mc_deps_jobs)"
 
 # Several tests measure time or load both cores, so they run one by one.

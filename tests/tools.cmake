@@ -1,0 +1,18 @@
+# The tools as people run them: the built binary, its words and exit codes.
+# test_tool(ROOM): tests/tools_ROOM.py, ctest name tools.ROOM.
+function(test_tool room)
+  add_test(NAME tools.${room} COMMAND "${MC_PYTHON3}"
+    "${CMAKE_CURRENT_SOURCE_DIR}/tools_${room}.py")
+  set(timeout 120)
+  if(MC_SANITIZE)
+    set(timeout 600)
+  endif()
+  set_tests_properties(tools.${room} PROPERTIES TIMEOUT ${timeout}
+    ENVIRONMENT "MC_EVENTS=$<TARGET_FILE:mc-events>;MC_VECTORS=${CMAKE_CURRENT_SOURCE_DIR}/data/vectors;PYTHONDONTWRITEBYTECODE=1;${MC_TEST_ENVIRONMENT}")
+endfunction()
+
+if(TARGET mc-events AND MC_PYTHON3)
+  foreach(room cli decode encode index stream)
+    test_tool(${room})
+  endforeach()
+endif()
