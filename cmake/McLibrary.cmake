@@ -35,6 +35,11 @@ function(mc_installed_library name)
   if(NOT MC_SANITIZE)
     target_link_options(${name} PRIVATE -Wl,-z,defs)
   endif()
+  if(BUILD_SHARED_LIBS)
+    set(names "${PROJECT_SOURCE_DIR}/cmake/mckv.map")
+    target_link_options(${name} PRIVATE "-Wl,--version-script=${names}")
+    set_property(TARGET ${name} APPEND PROPERTY LINK_DEPENDS "${names}")
+  endif()
   # Threads call back into the library at their end, so it is never unloaded.
   target_link_options(${name} PRIVATE -Wl,-z,nodelete)
   set_target_properties(${name} PROPERTIES

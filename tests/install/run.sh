@@ -3,8 +3,8 @@
 # tests/install/run.sh BUILD_DIR [CC]: installs BUILD_DIR into an empty prefix,
 # and builds every example against what stands there, once by pkg-config and
 # once by the CMake package. Also: only public headers are installed, each of
-# them compiles by itself as C and as C++, and the subscriber's library needs
-# nothing of the store's.
+# them compiles by itself as C and as C++, shared libraries show no names but
+# ours, and the subscriber's library needs nothing of the store's.
 set -euo pipefail
 
 build=$(cd "$1" && pwd)
@@ -60,7 +60,12 @@ check_headers() {
 }
 
 check_libraries() {
-    local name
+    local name other
+    for name in "$libdir"/libmckv*.so; do
+        [ -e "$name" ] || continue
+        other=$(nm -D --defined-only "$name" | awk '$3 !~ /^mci?_/ {print $3}')
+        [ -z "$other" ] || fail "${name##*/} shows names of its inside: $other"
+    done
     for name in mckv-base mckv-subscriber; do
         [ -e "$libdir/lib$name.so" ] || continue
         if readelf -d "$libdir/lib$name.so" | grep NEEDED | grep -q 'libmckv\.so'
