@@ -42,7 +42,7 @@ struct cursor_message {
     bool has_event;       /* one of them at least could be read; then: */
     uint32_t first_index; /* its place */
     uint64_t first_id;    /* its id */
-    uint64_t last_id;     /* id of the last readable one */
+    uint64_t last_id;     /* the highest id of a readable one */
     uint64_t epoch;       /* of the first readable one; 0 = none */
 };
 

@@ -11,12 +11,17 @@
  * trusted any more is said by signals, once and in order.
  *
  * Without a recovery endpoint a loss means: gap, stale, the source's entries
- * go, and it starts again from the next event.
+ * go, and it starts again from the next event. A message or event that was
+ * refused held changes that nobody knows, so it means the same: degraded,
+ * stale. What held nothing (bytes whose number is missing or not the next one)
+ * is told as degraded alone; if it did hold something, the next number shows.
+ * stale is told only where there was something to lose since the last time.
  *
  * Threads: a thread of the subscriber reads the sockets. Events are delivered
  * either on the thread that calls mc_subscriber_poll or _next (default), or on
- * the subscriber's own (opts.own_thread). Callbacks run without locks held and
- * may call what is marked "inside callbacks".
+ * the subscriber's own (opts.own_thread), where they may run before
+ * mc_subscriber_open has returned. Callbacks run without locks held and may
+ * call what is marked "inside callbacks".
  */
 #ifndef MC_SUBSCRIBER_H
 #define MC_SUBSCRIBER_H
@@ -37,7 +42,8 @@ struct mc_subscriber;
 enum mc_signal_type {
     MC_SIGNAL_GAP = 1,       /* ids and sequence numbers were missed */
     MC_SIGNAL_RECOVERED = 2, /* what was missed has been made good */
-    MC_SIGNAL_EPOCH = 3,     /* the publisher is a new one */
+    MC_SIGNAL_EPOCH = 3,     /* a publisher is followed from here on: at the
+                                first event, and whenever it is a new one */
     MC_SIGNAL_DEGRADED = 4,  /* a message or event was refused */
     MC_SIGNAL_STALE = 5      /* the source's entries are gone; starting again */
 };
@@ -45,22 +51,28 @@ const char *mc_signal_name(enum mc_signal_type type); /* "gap" ... */
 
 struct mc_signal {
     enum mc_signal_type type;
-    uint32_t source;        /* index into opts.sources */
-    uint64_t from_id;       /* gap: ids from..to were missed; 0..0: not known */
+    uint32_t source;  /* index into opts.sources */
+    uint64_t from_id; /* gap: ids from..to were missed; 0..0: not known.
+                               epoch: ids from..to came before us and are not
+                               known; 0..0: none did */
     uint64_t to_id;
-    uint64_t from_seq;      /* gap: sequence numbers from..to were missed */
+    uint64_t from_seq; /* gap: sequence numbers from..to were missed; 0..0:
+                               the ids alone show it */
     uint64_t to_seq;
-    uint64_t epoch;         /* epoch: the new one */
-    bool by_snapshot;       /* recovered: by snapshot and not by replay */
-    enum mc_event_error reason; /* degraded: why */
-    uint32_t offset;        /* degraded: where in the payload */
-    uint64_t seq;           /* message in which it was noticed, 0 if none */
+    uint64_t epoch;             /* epoch: the new one, 0: it stamps none */
+    bool by_snapshot;           /* recovered: by snapshot and not by replay */
+    enum mc_event_error reason; /* degraded: why; MC_EVENT_OK: the index is
+                                   full and refused a block, told once until
+                                   the source starts again */
+    uint32_t offset;            /* degraded: where in the payload */
+    uint64_t seq;               /* message in which it was noticed, 0 if none */
 };
 
-/* An event as delivered; batch and event are borrowed for the call. is_new is
- * false where it changed nothing (a duplicate by id is not delivered at all).
- * replaces: this `stored` follows the `removed` of the same key right before
- * it. */
+/* An event as delivered; batch and event are borrowed for the call. A duplicate
+ * is not delivered at all. replaces: this `stored` follows the `removed` of the
+ * same key and medium in the same message, with nothing but events of that key
+ * between them. The index takes such a pair as one change, with the `stored`;
+ * all else that can be asked in a callback is as of the event. */
 struct mc_delivery {
     uint32_t source;
     bool replaces;
@@ -74,26 +86,29 @@ typedef void (*mc_signal_fn)(void *ctx, const struct mc_signal *signal);
 typedef void (*mc_message_fn)(void *ctx, uint32_t source,
                               const struct mc_view *frames, size_t count);
 
-/* One publisher. Strings are copied. */
+/* One publisher. Strings are copied. The backend ids of two sources should
+ * differ: an index knows stores by them. */
 struct mc_source_opts {
-    const char *endpoint; /* e.g. tcp://127.0.0.1:5557 */
+    const char *endpoint; /* e.g. tcp://127.0.0.1:5557; NULL: injected only */
     const char *recovery_endpoint; /* not built yet: must be NULL */
-    const char *topic;    /* subscription prefix; NULL = everything */
+    const char *topic;             /* subscription prefix; NULL = everything */
 };
 
 /* sources needed; else all zero = the defaults. */
 struct mc_subscriber_opts {
     const struct mc_source_opts *sources;
-    size_t source_count;       /* 1..64 */
-    bool own_thread;           /* deliver on the subscriber's thread */
+    size_t source_count; /* 1..64 */
+    bool own_thread;     /* deliver on the subscriber's thread */
     bool no_mirror;
-    struct mc_index *index;    /* fed in stream order; borrowed, outlives us. Its
+    struct mc_index *index;   /* fed in stream order; borrowed, outlives us. Its
                                   one writer is the delivering thread */
-    uint64_t max_queue_bytes;  /* messages read but not yet delivered; 0 = 64
+    uint64_t max_queue_bytes; /* messages read but not yet delivered; 0 = 64
                                   MiB. Full: the socket is not read */
-    uint64_t max_mirror_entries; /* 0 = 16 Mi; over it the source goes stale */
-    uint32_t max_message_events; /* 0 = MC_EVENT_COUNT_MAX */
-    mc_event_fn on_event;      /* any may be NULL */
+    uint64_t max_mirror_entries; /* per source; 0 = 16 Mi; over it the source
+                                    goes stale */
+    uint32_t max_message_events; /* 0 = MC_EVENT_COUNT_MAX, which is also most;
+                                    a message with more is refused */
+    mc_event_fn on_event;        /* any may be NULL */
     mc_signal_fn on_signal;
     mc_message_fn on_message;
     void *ctx;
@@ -107,7 +122,8 @@ MC_CHECK_RESULT enum mc_err
 mc_subscriber_open(const struct mc_subscriber_opts *opts,
                    struct mc_subscriber **subscriber_out);
 
-/* Stops, joins, frees; what was not delivered is not. NULL is fine. */
+/* Stops, joins, frees; what was not delivered is not. NULL is fine. Not inside
+ * callbacks. */
 void mc_subscriber_close(struct mc_subscriber *subscriber);
 
 /* Readable (level-triggered) while mc_subscriber_poll has something to do;
@@ -132,12 +148,16 @@ struct mc_subscriber_item {
     const struct mc_delivery *delivery;
     const struct mc_signal *signal;
 };
-MC_CHECK_RESULT enum mc_err mc_subscriber_next(struct mc_subscriber *subscriber,
-                                               int timeout_ms,
-                                               struct mc_subscriber_item *item_out);
+MC_CHECK_RESULT enum mc_err
+mc_subscriber_next(struct mc_subscriber *subscriber, int timeout_ms,
+                   struct mc_subscriber_item *item_out);
 
 /* Puts one recorded message through the same path as if source had sent it
- * (poll mode, the polling thread): playing a file, testing. */
+ * (poll mode, the polling thread, not inside callbacks): playing a file,
+ * testing. Its callbacks have run when this returns; nothing of it is left for
+ * mc_subscriber_next, and what that had left of a message before is delivered
+ * first. Errors: MC_ERR_INVALID_PARAMS (no such source),
+ * MC_ERR_UNAVAILABLE_IN_CURRENT_MODE (own_thread). */
 MC_CHECK_RESULT enum mc_err
 mc_subscriber_inject(struct mc_subscriber *subscriber, uint32_t source,
                      const struct mc_view *frames, size_t count);
@@ -169,32 +189,42 @@ void mc_subscriber_mirror_walk(const struct mc_subscriber *subscriber,
 
 struct mc_source_stats {
     bool is_connected;
-    bool has_baseline;        /* a first message was seen */
-    uint64_t epoch;           /* 0: none seen */
+    bool has_baseline; /* a first message was seen */
+    uint64_t epoch;    /* 0: none seen */
     uint64_t last_seq;
-    uint64_t last_event_id;   /* every id up to it is settled */
-    uint64_t messages;        /* read well */
+    uint64_t baseline_id;   /* ids up to it, of this epoch, were never ours */
+    uint64_t last_event_id; /* every id above the baseline up to it is settled:
+                                 delivered, refused or lost */
+    uint64_t span_ids;      /* ids settled so far, over all epochs: always
+                                 events + refused_ids + lost_ids */
+    uint64_t messages;      /* read well */
     uint64_t bytes;
-    uint64_t events;          /* delivered */
+    uint64_t events; /* delivered */
     uint64_t stored;
     uint64_t removed;
     uint64_t cleared;
     uint64_t heartbeats;
-    uint64_t duplicates;      /* by id or sequence, not delivered */
+    uint64_t duplicates; /* events by id or sequence, not delivered */
+    uint64_t strays;     /* messages far off the sequence that the next
+                                 message did not confirm, not delivered */
     uint64_t gaps;
-    uint64_t lost_ids;        /* ids never seen */
+    uint64_t lost_ids; /* ids never seen, or not applied: out of memory,
+                                 over max_mirror_entries */
     uint64_t lost_seqs;
-    uint64_t restarts;        /* new epochs */
+    uint64_t stales;   /* times that the source's entries went */
+    uint64_t restarts; /* new epochs */
     uint64_t connects;
     uint64_t disconnects;
     uint64_t refused_messages;
     uint64_t refused_events;
+    uint64_t refused_ids;                    /* ids seen and not readable */
     uint64_t refused[MC_EVENT_ERROR_COUNT_]; /* both, by reason */
-    uint64_t contradictions;  /* stored of what is there, removed of what is
-                                 not, by ids that are new */
+    uint64_t contradictions; /* stored of what is there, and, while all that
+                                 the publisher ever said is known, removed of
+                                 what is not; by ids that are new */
     uint64_t queue_messages;
     uint64_t queue_bytes;
-    uint64_t queue_full;      /* times reading had to pause */
+    uint64_t queue_full; /* times reading had to pause */
     uint64_t mirror_entries;
 };
 void mc_subscriber_stats(const struct mc_subscriber *subscriber,
