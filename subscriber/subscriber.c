@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Puts the parts together: the reading thread (source), the stream that turns
+ * messages into events and signals, the index. In poll mode a message is taken
+ * from the queue, stepped through and given back; one that mc_subscriber_next
+ * is in the middle of stays `current`. With own_thread the reading thread does
+ * all of it and there is no queue between. */
+#include "mc_subscriber.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/random.h>
+
+#include "mci_alloc.h"
+#include "mci_clock.h"
+#include "source.h"
+#include "stream.h"
+
+#define SOURCES_MAX 64
+#define QUEUE_BYTES_DEFAULT (UINT64_C(64) << 20)
+#define MIRROR_ENTRIES_DEFAULT (UINT64_C(16) << 20)
+
+struct mc_subscriber {
+    struct stream *stream;
+    struct source_set *sources;
+    uint32_t source_count;
+    bool own_thread;
+    struct source_message *current; /* being stepped through, or NULL */
+    bool is_stepping; /* the stream has a message, ours or injected */
+};
+
+const char *mc_signal_name(enum mc_signal_type type)
+{
+    switch (type) {
+    case MC_SIGNAL_GAP:
+        return "gap";
+    case MC_SIGNAL_RECOVERED:
+        return "recovered";
+    case MC_SIGNAL_EPOCH:
+        return "epoch";
+    case MC_SIGNAL_DEGRADED:
+        return "degraded";
+    case MC_SIGNAL_STALE:
+        return "stale";
+    }
+    return "unknown";
+}
+
+/* ---- the index -------------------------------------------------------- */
+
+static bool index_stored(void *ctx, const struct mc_event *event)
+{
+    return mc_index_stored(ctx, event->tenant_id, event->backend_id,
+                           event->object_key, event->medium,
+                           event->session_id) != MC_INDEX_FULL;
+}
+
+static bool index_replaced(void *ctx, const struct mc_event *event)
+{
+    return mc_index_replaced(ctx, event->tenant_id, event->backend_id,
+                             event->object_key, event->medium,
+                             event->session_id) != MC_INDEX_FULL;
+}
+
+static void index_removed(void *ctx, const struct mc_event *event)
+{
+    (void)mc_index_removed(ctx, event->tenant_id, event->backend_id,
+                           event->object_key, event->medium);
+}
+
+static void index_cleared(void *ctx, const struct mc_event *event)
+{
+    mc_index_cleared(ctx, event->tenant_id, event->backend_id);
+}
+
+static void index_lost(void *ctx, struct mc_view backend_id)
+{
+    mc_index_source_lost(ctx, backend_id);
+}
+
+static struct index_sink sink_of(struct mc_index *index)
+{
+    if (!index) {
+        return (struct index_sink){.ctx = NULL};
+    }
+    return (struct index_sink){
+        .ctx = index,
+        .stored = index_stored,
+        .replaced = index_replaced,
+        .removed = index_removed,
+        .cleared = index_cleared,
+        .lost = index_lost,
+    };
+}
+
+/* ---- opening and closing ---------------------------------------------- */
+
+static enum mc_err check_opts(const struct mc_subscriber_opts *opts)
+{
+    if (!opts || !opts->sources || opts->source_count == 0 ||
+        opts->source_count > SOURCES_MAX ||
+        opts->max_message_events > MC_EVENT_COUNT_MAX) {
+        return MC_ERR_INVALID_PARAMS;
+    }
+    for (size_t i = 0; i < opts->source_count; i++) {
+        if (opts->sources[i].recovery_endpoint) {
+            return MC_ERR_NOT_SUPPORTED;
+        }
+    }
+    return MC_OK;
+}
+
+static enum mc_err open_stream(struct mc_subscriber *subscriber,
+                               const struct mc_subscriber_opts *opts)
+{
+    uint64_t entries = opts->max_mirror_entries ? opts->max_mirror_entries
+                                                : MIRROR_ENTRIES_DEFAULT;
+    struct stream_opts stream = {
+        .source_count = (uint32_t)opts->source_count,
+        .max_events = opts->max_message_events ? opts->max_message_events
+                                               : MC_EVENT_COUNT_MAX,
+        .max_mirror_entries = opts->no_mirror ? 0 : entries,
+        .sink = sink_of(opts->index),
+        .on_event = opts->on_event,
+        .on_signal = opts->on_signal,
+        .on_message = opts->on_message,
+        .ctx = opts->ctx,
+    };
+    /* Without entropy the seed is 0: hashes are then merely predictable. */
+    (void)!getrandom(&stream.seed, sizeof stream.seed, GRND_NONBLOCK);
+    return stream_create(&stream, &subscriber->stream);
+}
+
+/* Gives the stream a message or word of a connection. */
+static void take(struct mc_subscriber *subscriber,
+                 const struct source_message *message)
+{
+    if (message->is_connect) {
+        stream_connected(subscriber->stream, message->letter.source);
+        return;
+    }
+    stream_take(subscriber->stream, message->letter.source, message->frames,
+                message->count, mci_clock_ns());
+    subscriber->is_stepping = true;
+}
+
+/* Steps through the rest of a message; how many items that were. */
+static size_t step_through(struct mc_subscriber *subscriber)
+{
+    struct mc_subscriber_item item;
+    size_t count = 0;
+    while (stream_step(subscriber->stream, &item)) {
+        count++;
+    }
+    subscriber->is_stepping = false;
+    return count;
+}
+
+static void on_message(void *ctx, const struct source_message *message)
+{
+    struct mc_subscriber *subscriber = ctx;
+    take(subscriber, message);
+    (void)step_through(subscriber);
+}
+
+static enum mc_err open_sources(struct mc_subscriber *subscriber,
+                                const struct mc_subscriber_opts *opts)
+{
+    struct source_opts sources = {
+        .sources = opts->sources,
+        .source_count = (uint32_t)opts->source_count,
+        .max_queue_bytes =
+            opts->max_queue_bytes ? opts->max_queue_bytes : QUEUE_BYTES_DEFAULT,
+        .on_message = opts->own_thread ? on_message : NULL,
+        .ctx = subscriber,
+    };
+    return source_open(&sources, &subscriber->sources);
+}
+
+enum mc_err mc_subscriber_open(const struct mc_subscriber_opts *opts,
+                               struct mc_subscriber **subscriber_out)
+{
+    enum mc_err err = check_opts(opts);
+    if (err != MC_OK) {
+        return err;
+    }
+    struct mc_subscriber *subscriber = mci_calloc(1, sizeof *subscriber);
+    if (!subscriber) {
+        return MC_ERR_NOMEM;
+    }
+    subscriber->source_count = (uint32_t)opts->source_count;
+    subscriber->own_thread = opts->own_thread;
+    err = open_stream(subscriber, opts);
+    if (err == MC_OK) {
+        err = open_sources(subscriber, opts);
+    }
+    if (err != MC_OK) {
+        mc_subscriber_close(subscriber);
+        return err;
+    }
+    *subscriber_out = subscriber;
+    return MC_OK;
+}
+
+void mc_subscriber_close(struct mc_subscriber *subscriber)
+{
+    if (!subscriber) {
+        return;
+    }
+    if (subscriber->current) {
+        source_give_back(subscriber->sources, subscriber->current);
+    }
+    source_close(subscriber->sources);
+    stream_destroy(subscriber->stream);
+    mci_free(subscriber);
+}
+
+int mc_subscriber_fd(const struct mc_subscriber *subscriber)
+{
+    return source_fd(subscriber->sources);
+}
+
+/* ---- delivering ------------------------------------------------------- */
+
+static void give_back(struct mc_subscriber *subscriber)
+{
+    subscriber->is_stepping = false;
+    if (!subscriber->current) {
+        return;
+    }
+    source_give_back(subscriber->sources, subscriber->current);
+    source_rest(subscriber->sources);
+    subscriber->current = NULL;
+}
+
+/* The next message of the queue; false if there is none. */
+static bool take_next(struct mc_subscriber *subscriber)
+{
+    subscriber->current = source_take(subscriber->sources);
+    if (!subscriber->current) {
+        return false;
+    }
+    take(subscriber, subscriber->current);
+    return true;
+}
+
+/* Delivers the rest of the message at hand. */
+static size_t finish_current(struct mc_subscriber *subscriber)
+{
+    if (!subscriber->is_stepping) {
+        return 0;
+    }
+    size_t count = step_through(subscriber);
+    give_back(subscriber);
+    return count;
+}
+
+/* Waits until something may be there; false at the deadline. */
+static bool wait_until(const struct mc_subscriber *subscriber, int timeout_ms,
+                       uint64_t deadline_ns)
+{
+    struct pollfd polled = {.fd = mc_subscriber_fd(subscriber),
+                            .events = POLLIN};
+    for (;;) {
+        uint64_t now_ns = mci_clock_ns();
+        int left_ms = -1;
+        if (timeout_ms >= 0) {
+            uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+            left_ms = (int)((left_ns + MCI_NS_PER_MS - 1) / MCI_NS_PER_MS);
+        }
+        int count = poll(&polled, 1, left_ms);
+        if (count > 0) {
+            return true;
+        }
+        if (count == 0 || errno != EINTR) {
+            return false;
+        }
+    }
+}
+
+static uint64_t deadline_of(int timeout_ms)
+{
+    return mci_clock_ns() +
+           (timeout_ms > 0 ? (uint64_t)timeout_ms * MCI_NS_PER_MS : 0);
+}
+
+/* Handles up to `max` messages of the queue; how many that were, words of
+ * connections not counted. */
+static size_t handle(struct mc_subscriber *subscriber, uint64_t max,
+                     size_t *handled)
+{
+    size_t messages = 0;
+    while (messages < max && take_next(subscriber)) {
+        messages += subscriber->is_stepping;
+        *handled += step_through(subscriber);
+        give_back(subscriber);
+    }
+    return messages;
+}
+
+enum mc_err mc_subscriber_poll(struct mc_subscriber *subscriber, int timeout_ms,
+                               size_t max_messages, size_t *handled_out)
+{
+    if (subscriber->own_thread) {
+        return MC_ERR_UNAVAILABLE_IN_CURRENT_MODE;
+    }
+    size_t messages = subscriber->is_stepping ? 1 : 0;
+    size_t handled = finish_current(subscriber);
+    uint64_t deadline_ns = deadline_of(timeout_ms);
+    for (;;) {
+        /* Not more than is there now, or a flood would never let go. */
+        uint64_t max = source_count(subscriber->sources);
+        if (max_messages > 0 && max > max_messages - messages) {
+            max = max_messages - messages;
+        }
+        messages += handle(subscriber, max, &handled);
+        if (messages > 0 || !wait_until(subscriber, timeout_ms, deadline_ns)) {
+            break;
+        }
+    }
+    if (handled_out) {
+        *handled_out = handled;
+    }
+    return MC_OK;
+}
+
+/* The next item of the message at hand or of the queue; false if none. */
+static bool next_item(struct mc_subscriber *subscriber,
+                      struct mc_subscriber_item *item_out)
+{
+    for (;;) {
+        if (subscriber->is_stepping &&
+            stream_step(subscriber->stream, item_out)) {
+            if (stream_is_done(subscriber->stream)) {
+                source_rest(subscriber->sources);
+            }
+            return true;
+        }
+        give_back(subscriber);
+        if (!take_next(subscriber)) {
+            return false;
+        }
+    }
+}
+
+enum mc_err mc_subscriber_next(struct mc_subscriber *subscriber, int timeout_ms,
+                               struct mc_subscriber_item *item_out)
+{
+    if (subscriber->own_thread) {
+        return MC_ERR_UNAVAILABLE_IN_CURRENT_MODE;
+    }
+    uint64_t deadline_ns = deadline_of(timeout_ms);
+    while (!next_item(subscriber, item_out)) {
+        if (!wait_until(subscriber, timeout_ms, deadline_ns)) {
+            return MC_ERR_RPC_TIMEOUT;
+        }
+    }
+    return MC_OK;
+}
+
+enum mc_err mc_subscriber_inject(struct mc_subscriber *subscriber,
+                                 uint32_t source, const struct mc_view *frames,
+                                 size_t count)
+{
+    if (subscriber->own_thread) {
+        return MC_ERR_UNAVAILABLE_IN_CURRENT_MODE;
+    }
+    if (source >= subscriber->source_count || (count > 0 && !frames)) {
+        return MC_ERR_INVALID_PARAMS;
+    }
+    (void)finish_current(subscriber);
+    stream_take(subscriber->stream, source, frames, count, mci_clock_ns());
+    (void)step_through(subscriber);
+    return MC_OK;
+}
+
+/* ---- the mirror ------------------------------------------------------- */
+
+size_t mc_subscriber_mirror_count(const struct mc_subscriber *subscriber)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i < subscriber->source_count; i++) {
+        const struct mirror *mirror = stream_mirror(subscriber->stream, i);
+        count += mirror ? mirror_count(mirror) : 0;
+    }
+    return count;
+}
+
+static struct mc_mirror_entry entry_of(uint32_t source,
+                                       const struct mirror_row *row)
+{
+    return (struct mc_mirror_entry){
+        .source = source,
+        .event_id = row->event_id,
+        .tenant_id = row->tenant_id,
+        .object_key = row->object_key,
+        .medium = row->medium,
+        .session_id = row->session_id,
+        .group_id = row->group_id,
+    };
+}
+
+bool mc_subscriber_mirror_get(const struct mc_subscriber *subscriber,
+                              uint32_t source, struct mc_view tenant_id,
+                              struct mc_view object_key, struct mc_view medium,
+                              struct mc_mirror_entry *entry_out)
+{
+    const struct mirror *mirror =
+        source < subscriber->source_count
+            ? stream_mirror(subscriber->stream, source)
+            : NULL;
+    struct mirror_row row;
+    if (!mirror || !mirror_find(mirror, tenant_id, object_key, medium, &row)) {
+        return false;
+    }
+    *entry_out = entry_of(source, &row);
+    return true;
+}
+
+/* False if the walk was stopped. */
+static bool walk_source(const struct mc_subscriber *subscriber, uint32_t source,
+                        mc_mirror_fn fn, void *ctx)
+{
+    const struct mirror *mirror = stream_mirror(subscriber->stream, source);
+    struct mirror_row row;
+    size_t cursor = 0;
+    while (mirror && mirror_next(mirror, &cursor, &row)) {
+        struct mc_mirror_entry entry = entry_of(source, &row);
+        if (!fn(ctx, &entry)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void mc_subscriber_mirror_walk(const struct mc_subscriber *subscriber,
+                               mc_mirror_fn fn, void *ctx)
+{
+    for (uint32_t i = 0; i < subscriber->source_count; i++) {
+        if (!walk_source(subscriber, i, fn, ctx)) {
+            return;
+        }
+    }
+}
+
+/* ---- counters --------------------------------------------------------- */
+
+void mc_subscriber_stats(const struct mc_subscriber *subscriber,
+                         uint32_t source, struct mc_source_stats *stats_out)
+{
+    *stats_out = (struct mc_source_stats){.epoch = 0};
+    if (source >= subscriber->source_count) {
+        return;
+    }
+    struct source_numbers numbers;
+    stream_stats(subscriber->stream, source, stats_out);
+    source_numbers(subscriber->sources, source, &numbers);
+    stats_out->is_connected = numbers.is_connected;
+    stats_out->connects = numbers.connects;
+    stats_out->disconnects = numbers.disconnects;
+    stats_out->queue_messages = numbers.queue.messages;
+    stats_out->queue_bytes = numbers.queue.bytes;
+    stats_out->queue_full = numbers.queue.full;
+}
