@@ -6,7 +6,8 @@ import os
 import sys
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "support"))
 import event_model  # noqa: E402
 from event_bytes import event, message, seen  # noqa: E402
 from tool_case import VECTORS, ToolCase  # noqa: E402
@@ -100,6 +101,19 @@ class Decode(ToolCase):
         path = self.write("cut.jsonl", line(message(1, [event(1)])) + line(message(2, [event(2)]))[:-40])
         done = self.refused(1, [path + ":2:", "ends inside"], "decode", path)
         self.assertEqual(len(done.stdout.splitlines()), 1)
+
+    def test_the_dump_in_the_documentation_is_a_message(self):
+        """Every line at its offset, the whole of it what an independent packer makes of that event."""
+        with open(os.path.join(HERE, "..", "docs", "events.md")) as page:
+            dump = page.read().split("reads this dump -->\n```\n")[1].split("```")[0]
+        payload = b""
+        for row in dump.splitlines():
+            self.assertEqual(int(row[:4], 16), len(payload), row)
+            payload += bytes.fromhex(row[6:].split("  ")[0])
+        e = event(18, key="block-1", session_id="agent-7", group_id="g1", epoch=0x19aca4b2f0a1c3d7)
+        self.assertEqual([b"", bytes(7) + b"\x09", payload], message(9, [e]))
+        answers = self.output_of("decode", text=line([b"", bytes(7) + b"\x09", payload]))
+        self.assertEqual((answers[0]["seq"], answers[0]["events"][0]["object_key"]), (9, "block-1"))
 
     def test_a_bad_row_of_an_array_is_named_by_number(self):
         path = self.write("a.json", json.dumps([{"frames": []}, {"frames": ["zz"]}]))
