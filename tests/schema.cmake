@@ -5,3 +5,12 @@ mc_test(schema event_read
 mc_test(schema event_faults
   SOURCES support/vectors.c support/event_outcome.c
   LINK mc_schema mckv-base PkgConfig::JSONC TIMEOUT 600)
+mc_test(schema event_write SOURCES support/vectors.c
+  LINK mckv-base PkgConfig::JSONC)
+mc_test(schema event_flags LINK mckv-base)
+mc_test(schema key SOURCES support/vectors.c LINK mckv-base PkgConfig::JSONC)
+mc_test(schema session LINK mckv-base)
+mc_test(schema unpack LINK mckv-base)
+mc_test(schema unpack_peer SOURCES support/vectors.c
+  LINK mckv-base PkgConfig::JSONC PkgConfig::MSGPACK)
+mc_test(schema pack LINK mckv-base PkgConfig::MSGPACK)
