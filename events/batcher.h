@@ -65,6 +65,6 @@ uint64_t mci_batcher_heartbeat_at(const struct mci_batcher *batcher);
 void mci_batcher_heartbeat(struct mci_batcher *batcher, uint64_t timestamp_ms,
                            struct mci_batch *batch_out);
 
-/* Something was sent: silence starts anew. */
+/* Something is being sent: silence starts anew. */
 void mci_batcher_sent(struct mci_batcher *batcher, uint64_t now_ns);
 #endif

@@ -63,6 +63,7 @@ struct mci_publisher {
     struct mc_event_writer *writer;
     uint8_t *payload; /* MC_BATCH_BYTES_MAX */
     uint32_t turns_unheard;
+    uint64_t begins_ns; /* also without a subscriber */
 };
 
 static void count(_Atomic uint64_t *counter, uint64_t by)
@@ -137,8 +138,8 @@ static void publish_taken(struct mci_publisher *publisher)
     struct mci_batch batch;
     mci_batcher_load(&publisher->batcher, &publisher->taken);
     while (mci_batcher_next(&publisher->batcher, mci_clock_wall_ms(), &batch)) {
-        publish(publisher, &batch);
         mci_batcher_sent(&publisher->batcher, mci_clock_ns());
+        publish(publisher, &batch);
     }
     set(&publisher->counters.skipped, publisher->batcher.skipped);
 }
@@ -151,8 +152,8 @@ static void beat_if_due(struct mci_publisher *publisher)
         return;
     }
     mci_batcher_heartbeat(&publisher->batcher, mci_clock_wall_ms(), &batch);
-    publish(publisher, &batch);
     mci_batcher_sent(&publisher->batcher, now_ns);
+    publish(publisher, &batch);
 }
 
 static void turn(struct mci_publisher *publisher)
@@ -172,8 +173,7 @@ static void turn(struct mci_publisher *publisher)
 
 static void await_subscriber(struct mci_publisher *publisher)
 {
-    uint64_t until_ns = mci_clock_ns() + START_WAIT_NS;
-    while (!publisher->stops && mci_clock_ns() < until_ns) {
+    while (!publisher->stops && mci_clock_ns() < publisher->begins_ns) {
         if (listen(publisher, START_SLICE_MS)) {
             return;
         }
@@ -299,7 +299,9 @@ static enum mc_err fill_publisher(struct mci_publisher *publisher,
     if (opts->sequence_epoch) {
         batcher_opts.base_seq = mci_batcher_epoch_base(mci_clock_wall_ms());
     }
-    mci_batcher_init(&publisher->batcher, &batcher_opts, mci_clock_ns());
+    uint64_t now_ns = mci_clock_ns();
+    publisher->begins_ns = now_ns + START_WAIT_NS;
+    mci_batcher_init(&publisher->batcher, &batcher_opts, now_ns);
     set(&publisher->counters.last_seq, batcher_opts.base_seq);
     mci_send_mark_init(&publisher->mark, opts->hwm_bytes);
     return MC_OK;

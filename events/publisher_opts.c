@@ -56,6 +56,36 @@ static enum mc_err check_texts(const struct mc_publisher_opts *opts)
     return MC_OK;
 }
 
+/* libzmq takes 99999 for 34463 and 12x for 12. */
+static bool is_port(const char *text)
+{
+    uint32_t port = 0;
+    if (strcmp(text, "*") == 0) {
+        return true;
+    }
+    for (const char *digit = text; *digit != '\0'; digit++) {
+        if (*digit < '0' || *digit > '9') {
+            return false;
+        }
+        port = port * 10 + (uint32_t)(*digit - '0');
+        if (port > UINT16_MAX) {
+            return false;
+        }
+    }
+    return text[0] != '\0';
+}
+
+static enum mc_err check_endpoint(const char *endpoint)
+{
+    const char *colon = strrchr(endpoint, ':');
+    if (strncmp(endpoint, "tcp://", 6) != 0 || (colon && is_port(colon + 1))) {
+        return MC_OK;
+    }
+    mc_log(MC_LOG_ERROR, "publisher: %s: needs a port from 0 to 65535 or *",
+           endpoint);
+    return MC_ERR_INVALID_PARAMS;
+}
+
 enum mc_err mci_publisher_check(const struct mc_publisher_opts *opts)
 {
     if (is_set(opts->replay_endpoint)) {
@@ -84,5 +114,9 @@ enum mc_err mci_publisher_check(const struct mc_publisher_opts *opts)
         mc_log(MC_LOG_ERROR, "publisher: unknown overflow policy");
         return MC_ERR_INVALID_PARAMS;
     }
-    return check_texts(opts);
+    enum mc_err err = check_texts(opts);
+    if (err) {
+        return err;
+    }
+    return check_endpoint(opts->bind_endpoint);
 }
