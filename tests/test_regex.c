@@ -7,6 +7,7 @@
 #include "alloc_fail.h"
 #include "mci_clock.h"
 #include "mci_regex.h"
+#include "suite.h"
 
 #define VIEW(literal) mc_view_make("" literal, sizeof literal - 1)
 
@@ -245,9 +246,5 @@ int main(void)
     tcase_add_test(memory, compile_survives_each_failing_allocation);
     tcase_add_test(memory, a_deep_search_survives_each_failing_allocation);
     suite_add_tcase(suite, memory);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

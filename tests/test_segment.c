@@ -9,6 +9,7 @@
 
 #include "mc_log.h"
 #include "mci_segment.h"
+#include "suite.h"
 
 #define MIB UINT64_C(0x100000)
 
@@ -211,9 +212,5 @@ int main(void)
     tcase_add_test(memory, two_segments_have_two_ids);
     tcase_add_test(memory, descriptors_and_maps_are_given_back);
     suite_add_tcase(suite, memory);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

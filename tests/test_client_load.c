@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_client_load.c - exactness: many threads on the same few keys, remove_all
+ * beside them, and the tap's stream applied to a set. At the end set and store
+ * say the same; on the way events alternate, ids have no hole, tags are kept or
+ * replaced as written, and no reader sees bytes of two versions.
+ *
+ * Each write has a stamp of its own, which is all over its bytes and in its tag
+ * ("t<stamp>"); a write without a tag has an odd stamp.
+ */
+#include <check.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "await.h"
+#include "client_rig.h"
+#include "mci_clock.h"
+#include "suite.h"
+
+#define KEYS 100
+#define WRITERS 8
+#define VALUE_MIN 64
+#define VALUE_MAX 4096
+#define TAG_MAX 32
+
+struct mode {
+    const char *name;
+    enum mc_publisher_overflow overflow;
+    uint32_t capacity;
+    uint64_t segment_bytes; /* small: eviction works all the time */
+    bool with_groups;
+};
+
+static const struct mode modes[] = {
+    {"drop_oldest, none lost", MC_PUBLISHER_DROP_OLDEST, 65536, 64 * MIB,
+     false},
+    {"block, small log", MC_PUBLISHER_BLOCK, 1024, 64 * MIB, false},
+    {"drop_oldest, evicting", MC_PUBLISHER_DROP_OLDEST, 65536, 128 * KIB,
+     false},
+    {"block, evicting groups", MC_PUBLISHER_BLOCK, 1024, 128 * KIB, true},
+};
+
+/* ---- what the tap knows ---------------------------------------------------- */
+
+struct entry {
+    bool is_stored;
+    char tag[TAG_MAX];
+    char last_tag[TAG_MAX]; /* of its last removal */
+    uint64_t last_id;
+};
+
+struct tap {
+    struct client_rig *rig;
+    struct entry entries[KEYS];
+    uint32_t stored;
+    uint64_t last_id;
+    uint64_t events;
+    uint64_t cleared;
+    uint64_t upserts;
+    char fault[128]; /* the first one */
+    bool in_group;
+    struct entry replaced; /* the removed one of an upsert under way */
+    atomic_bool may_end;   /* when the log is empty */
+};
+
+static void find_fault(struct tap *tap, const struct mci_log_record *record,
+                       const char *what)
+{
+    if (tap->fault[0] == '\0') {
+        (void)snprintf(tap->fault, sizeof tap->fault, "event %ju: %s",
+                       (uintmax_t)record->id, what);
+    }
+}
+
+static void copy_tag(char *out, struct mc_view tag)
+{
+    size_t len = tag.data && tag.len < TAG_MAX ? tag.len : 0;
+    memcpy(out, len ? tag.data : "", len);
+    out[len] = '\0';
+}
+
+static int key_number(struct mc_view key)
+{
+    const char *text = key.data;
+    return key.len == 3 ? (text[1] - '0') * 10 + (text[2] - '0') : -1;
+}
+
+static void apply_stored(struct tap *tap, struct entry *entry,
+                         const struct mci_log_record *record)
+{
+    char tag[TAG_MAX];
+    copy_tag(tag, record->session_id);
+    if (entry->is_stored) {
+        find_fault(tap, record, "stored twice");
+    }
+    /* A tag that went is never back: an untagged write of a key that nobody can
+     * read has none. */
+    if (!tap->in_group && tag[0] && strcmp(tag, entry->last_tag) == 0) {
+        find_fault(tap, record, "a tag came back");
+    }
+    /* In an upsert without a tag of its own the old one is kept: so a tagged
+     * entry never becomes an untagged one. */
+    if (tap->in_group && tap->replaced.tag[0] && !tag[0]) {
+        find_fault(tap, record, "an upsert lost the tag");
+    }
+    tap->upserts += tap->in_group;
+    entry->is_stored = true;
+    memcpy(entry->tag, tag, sizeof tag);
+    tap->stored++;
+}
+
+static void apply_removed(struct tap *tap, struct entry *entry,
+                          const struct mci_log_record *record)
+{
+    char tag[TAG_MAX];
+    copy_tag(tag, record->session_id);
+    if (!entry->is_stored) {
+        find_fault(tap, record, "removed twice");
+        return;
+    }
+    if (strcmp(tag, entry->tag) != 0) {
+        find_fault(tap, record, "removed with another tag");
+    }
+    tap->replaced = *entry;
+    entry->is_stored = false;
+    memcpy(entry->last_tag, tag, sizeof tag);
+    tap->stored--;
+}
+
+static void apply(struct tap *tap, const struct mci_log_record *record)
+{
+    if (record->id != tap->last_id + 1 || record->lost_before != 0) {
+        find_fault(tap, record, "a hole in the ids");
+    }
+    tap->last_id = record->id;
+    tap->events++;
+    if (record->type == MC_EVENT_CLEARED) {
+        tap->cleared++;
+        if (tap->stored != 0) {
+            find_fault(tap, record, "cleared what is readable");
+        }
+        return;
+    }
+    int number = key_number(record->object_key);
+    if (number < 0 || record->medium != MC_MEDIUM_CPU) {
+        find_fault(tap, record, "a foreign key or medium");
+        return;
+    }
+    struct entry *entry = &tap->entries[number];
+    if (record->type == MC_EVENT_STORED) {
+        apply_stored(tap, entry, record);
+    } else {
+        apply_removed(tap, entry, record);
+    }
+    entry->last_id = record->id;
+    tap->in_group = record->group_continues;
+}
+
+/* ---- the threads ----------------------------------------------------------- */
+
+struct load {
+    const struct mode *mode;
+    struct client_rig rig;
+    atomic_bool stop;        /* writers and remover */
+    _Atomic uint64_t faults; /* wrong answers and wrong bytes */
+    _Atomic int64_t last_fault;
+    _Atomic uint64_t reads;
+    _Atomic uint64_t busy; /* answers of -705, -703, -706, -704, -200 */
+};
+
+struct writer {
+    struct load *load;
+    pthread_t thread;
+    uint64_t number;
+    uint64_t count;
+    uint64_t random;
+    uint8_t value[VALUE_MAX];
+    uint8_t batch[4][VALUE_MAX];
+};
+
+static uint64_t draw(struct writer *writer, uint64_t below)
+{
+    writer->random ^= writer->random << 13;
+    writer->random ^= writer->random >> 7;
+    writer->random ^= writer->random << 17;
+    return writer->random % below;
+}
+
+static size_t len_of(uint64_t stamp)
+{
+    return VALUE_MIN + (stamp * UINT64_C(0x9E3779B97F4A7C15) >> 52) %
+                           (VALUE_MAX - VALUE_MIN);
+}
+
+static uint64_t next_stamp(struct writer *writer, bool is_tagged)
+{
+    return (writer->number << 40 | ++writer->count) << 1 | !is_tagged;
+}
+
+static void judge(struct load *load, int64_t code, bool is_fine)
+{
+    if (!is_fine) {
+        atomic_fetch_add(&load->faults, 1);
+        atomic_store(&load->last_fault, code);
+    } else if (code < 0) {
+        atomic_fetch_add(&load->busy, 1);
+    }
+}
+
+/* What a write may answer: 0, another writer is at it, no room just now. */
+static void judge_write(struct load *load, int64_t code, bool replaces)
+{
+    judge(load, code,
+          code == 0 || code == MC_ERR_NO_AVAILABLE_HANDLE ||
+              (!replaces && code == MC_ERR_OBJECT_ALREADY_EXISTS));
+}
+
+struct named {
+    char text[4];
+};
+
+static struct named key_of(uint64_t number)
+{
+    struct named named;
+    (void)snprintf(named.text, sizeof named.text, "k%02u",
+                   (unsigned)number % 100);
+    return named;
+}
+
+static void write_rows(struct writer *writer, uint32_t count, bool replaces)
+{
+    struct named names[4];
+    struct mc_view keys[4];
+    struct mc_view values[4];
+    struct mc_view tags[4];
+    struct mc_view groups[4];
+    char texts[4][TAG_MAX];
+    int64_t results[4];
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_tagged = draw(writer, 4) != 0;
+        uint64_t stamp = next_stamp(writer, is_tagged);
+        names[i] = key_of(draw(writer, KEYS));
+        keys[i] = mc_view_make(names[i].text, 3);
+        values[i] = mc_view_make(writer->batch[i], len_of(stamp));
+        stamp_fill(writer->batch[i], len_of(stamp), stamp);
+        (void)snprintf(texts[i], TAG_MAX, "t%ju", (uintmax_t)stamp);
+        tags[i] = mc_view_str(is_tagged ? texts[i] : "");
+        groups[i] = mc_view_make(names[i].text, 2); /* ten keys each */
+    }
+    struct mc_replicate_config config = {.session_ids = tags,
+                                         .session_id_count = count};
+    if (writer->load->mode->with_groups) {
+        config.group_ids = groups;
+        config.group_id_count = count;
+    }
+    struct mc_client *client = writer->load->rig.client;
+    enum mc_err err = replaces ? mc_client_batch_upsert(client, keys, values,
+                                                        count, &config, results)
+                               : mc_client_batch_put(client, keys, values,
+                                                     count, &config, results);
+    judge(writer->load, err, err == MC_OK);
+    for (uint32_t i = 0; i < count; i++) {
+        judge_write(writer->load, results[i], replaces);
+    }
+}
+
+static void read_one(struct writer *writer)
+{
+    struct named name = key_of(draw(writer, KEYS));
+    uint64_t size = 0;
+    uint64_t stamp = 0;
+    enum mc_err err =
+        mc_client_get_into(writer->load->rig.client, mc_view_make(name.text, 3),
+                           writer->value, sizeof writer->value, &size);
+    if (err == MC_OK) {
+        bool whole = stamp_read(writer->value, size, &stamp);
+        judge(writer->load, 1, whole && size == len_of(stamp));
+        atomic_fetch_add(&writer->load->reads, 1);
+        return;
+    }
+    judge(writer->load, err,
+          err == MC_ERR_OBJECT_NOT_FOUND || err == MC_ERR_REPLICA_IS_NOT_READY);
+}
+
+static void remove_one(struct writer *writer)
+{
+    struct named name = key_of(draw(writer, KEYS));
+    enum mc_err err =
+        mc_client_remove(writer->load->rig.client, mc_view_make(name.text, 3),
+                         draw(writer, 2) == 0);
+    judge(writer->load, err,
+          err == MC_OK || err == MC_ERR_OBJECT_NOT_FOUND ||
+              err == MC_ERR_OBJECT_HAS_LEASE ||
+              err == MC_ERR_REPLICA_IS_NOT_READY);
+}
+
+/* With drop_oldest the writers must leave the tap time, or events are lost, as
+ * they should be. */
+static void keep_within_the_log(struct load *load)
+{
+    if (load->mode->overflow == MC_PUBLISHER_BLOCK) {
+        return;
+    }
+    struct mci_log_stats stats;
+    mci_event_log_stats(load->rig.log, &stats);
+    if (stats.depth > stats.capacity / 2) {
+        await_turn();
+    }
+}
+
+static void *run_writer(void *ctx)
+{
+    struct writer *writer = ctx;
+    while (!atomic_load_explicit(&writer->load->stop, memory_order_relaxed)) {
+        uint64_t dice = draw(writer, 100);
+        keep_within_the_log(writer->load);
+        if (dice < 30) {
+            write_rows(writer, 1, false);
+        } else if (dice < 55) {
+            write_rows(writer, 1, true);
+        } else if (dice < 60) {
+            write_rows(writer, 1 + (uint32_t)draw(writer, 4), false);
+        } else if (dice < 65) {
+            write_rows(writer, 1 + (uint32_t)draw(writer, 4), true);
+        } else if (dice < 80) {
+            remove_one(writer);
+        } else {
+            read_one(writer);
+        }
+    }
+    return NULL;
+}
+
+static void *run_remover(void *ctx)
+{
+    struct load *load = ctx;
+    for (uint64_t i = 0; !atomic_load(&load->stop); i++) {
+        uint64_t removed = 0;
+        enum mc_err err =
+            mc_client_remove_all(load->rig.client, i % 2 == 0, &removed);
+        judge(load, err, err == MC_OK);
+        await_turn();
+    }
+    return NULL;
+}
+
+static void *run_tap(void *ctx)
+{
+    struct tap *tap = ctx;
+    for (;;) {
+        bool is_last = atomic_load(&tap->may_end);
+        mci_event_log_take(tap->rig->log, mci_clock_ns() + 10 * MCI_NS_PER_MS,
+                           &tap->rig->taken);
+        for (uint32_t i = 0; i < tap->rig->taken.count; i++) {
+            apply(tap, &tap->rig->taken.records[i]);
+        }
+        if (is_last && tap->rig->taken.count == 0) {
+            return NULL;
+        }
+    }
+}
+
+/* ---- the end ---------------------------------------------------------------- */
+
+struct comparison {
+    struct tap *tap;
+    struct load *load;
+    uint32_t seen;
+    uint8_t value[VALUE_MAX];
+};
+
+static bool compare_row(void *ctx, const struct mc_object_row *row)
+{
+    struct comparison *comparison = ctx;
+    int number = key_number(row->key);
+    ck_assert_int_ge(number, 0);
+    const struct entry *entry = &comparison->tap->entries[number];
+    char tag[TAG_MAX];
+    copy_tag(tag, row->session_id);
+    ck_assert_msg(entry->is_stored, "%03d is in the store only", number);
+    ck_assert_str_eq(entry->tag, tag);
+    ck_assert_uint_eq(entry->last_id, row->last_event_id);
+    uint64_t size = 0;
+    uint64_t stamp = 0;
+    ck_assert_int_eq(mc_client_get_into(comparison->load->rig.client, row->key,
+                                        comparison->value, VALUE_MAX, &size),
+                     MC_OK);
+    ck_assert_uint_eq(size, row->size);
+    ck_assert(stamp_read(comparison->value, size, &stamp));
+    char own[TAG_MAX];
+    (void)snprintf(own, sizeof own, "t%ju", (uintmax_t)stamp);
+    /* Even stamps are tagged with themselves; odd ones with what was kept. */
+    ck_assert((stamp % 2 == 0) == (strcmp(own, tag) == 0));
+    comparison->seen++;
+    return true;
+}
+
+static void compare_with_store(struct load *load, struct tap *tap)
+{
+    struct comparison comparison = {.tap = tap, .load = load};
+    ck_assert_uint_eq(tap->last_id, mc_client_last_event_id(load->rig.client));
+    ck_assert_int_eq(mc_client_list(load->rig.client, compare_row, &comparison),
+                     MC_OK);
+    ck_assert_uint_eq(comparison.seen, tap->stored);
+    struct mc_client_stats stats;
+    mc_client_stat(load->rig.client, &stats);
+    ck_assert_uint_eq(stats.objects, tap->stored);
+    ck_assert_uint_eq(stats.attempts, 0);
+}
+
+/* Every byte comes back once the leases are over. */
+static void check_bytes_come_back(struct load *load)
+{
+    uint64_t removed = 0;
+    struct mc_client_stats stats;
+    ck_assert_int_eq(mc_client_remove_all(load->rig.client, true, &removed),
+                     MC_OK);
+    ck_assert(AWAIT((mc_client_stat(load->rig.client, &stats),
+                     stats.allocated_bytes == 0)));
+    ck_assert_uint_eq(stats.objects, 0);
+}
+
+static uint64_t run_ms(void)
+{
+    const char *soak = getenv("MC_SOAK");
+    if (soak && soak[0] == '1') {
+        return 10000;
+    }
+    return runs_slowly() ? 1000 : 3000;
+}
+
+static void open_load(struct load *load, const struct mode *mode)
+{
+    struct mc_client_opts opts = {
+        .segment_bytes = mode->segment_bytes,
+        .store = {.default_kv_lease_ttl_ms = 2, .exist_lease_ttl_ms = 2},
+        .events = {.overflow = mode->overflow,
+                   .queue_capacity = mode->capacity},
+    };
+    load->mode = mode;
+    client_open(&load->rig, &opts);
+}
+
+static void run_threads(struct load *load)
+{
+    struct writer *writers = calloc(WRITERS, sizeof *writers);
+    ck_assert_ptr_nonnull(writers);
+    pthread_t remover;
+    for (uint64_t i = 0; i < WRITERS; i++) {
+        writers[i].load = load;
+        writers[i].number = i + 1;
+        writers[i].random = (i + 1) * UINT64_C(0x9E3779B97F4A7C15);
+        ck_assert_int_eq(
+            pthread_create(&writers[i].thread, NULL, run_writer, &writers[i]),
+            0);
+    }
+    ck_assert_int_eq(pthread_create(&remover, NULL, run_remover, load), 0);
+    uint64_t end_ns = mci_clock_ns() + run_ms() * MCI_NS_PER_MS;
+    while (mci_clock_ns() < end_ns) {
+        await_turn();
+    }
+    atomic_store(&load->stop, true);
+    for (int i = 0; i < WRITERS; i++) {
+        ck_assert_int_eq(pthread_join(writers[i].thread, NULL), 0);
+    }
+    ck_assert_int_eq(pthread_join(remover, NULL), 0);
+    free(writers);
+}
+
+START_TEST(the_stream_equals_the_store_under_load)
+{
+    struct load *load = calloc(1, sizeof *load);
+    struct tap *tap = calloc(1, sizeof *tap);
+    pthread_t tap_thread;
+    ck_assert(load && tap);
+    open_load(load, &modes[_i]);
+    tap->rig = &load->rig;
+    tap->last_id = load->rig.last_id;
+    ck_assert_int_eq(pthread_create(&tap_thread, NULL, run_tap, tap), 0);
+    run_threads(load);
+    atomic_store(&tap->may_end, true);
+    ck_assert_int_eq(pthread_join(tap_thread, NULL), 0);
+    ck_assert_str_eq(tap->fault, "");
+    ck_assert_msg(atomic_load(&load->faults) == 0, "%ju faults, last %jd",
+                  (uintmax_t)load->faults, (intmax_t)load->last_fault);
+    compare_with_store(load, tap);
+    /* It was a load: each kind of thing happened. */
+    ck_assert_uint_gt(tap->events, 1000);
+    ck_assert_uint_gt(tap->upserts, 10);
+    ck_assert_uint_gt(load->reads, 100);
+    struct mc_client_stats stats;
+    mc_client_stat(load->rig.client, &stats);
+    ck_assert((stats.evicted_objects > 0) == (load->mode->segment_bytes < MIB));
+    check_bytes_come_back(load);
+    client_close(&load->rig);
+    free(tap);
+    free(load);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("client load");
+    TCase *tcase = tcase_create("load");
+    tcase_set_timeout(tcase, 120);
+    tcase_add_loop_test(tcase, the_stream_equals_the_store_under_load, 0,
+                        (int)(sizeof modes / sizeof modes[0]));
+    suite_add_tcase(suite, tcase);
+    return suite_run(suite);
+}
