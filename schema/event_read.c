@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The message and the whole of an event; single fields are event_field.c. */
-#include "event_read.h"
+#include "mci_event_read.h"
 
 #include "event_field.h"
 #include "event_repeat.h"
@@ -327,11 +327,12 @@ enum mc_event_error mc_event_read(const struct mc_view *frames,
     return read_message(&message, true, batch_out, fault_out);
 }
 
-enum mc_event_error event_read_in_full(const struct mc_view *frames,
-                                       size_t frame_count,
-                                       struct mc_event *events, size_t capacity,
-                                       struct mc_event_batch *batch_out,
-                                       struct mc_event_fault *fault_out)
+enum mc_event_error mci_event_read_in_full(const struct mc_view *frames,
+                                           size_t frame_count,
+                                           struct mc_event *events,
+                                           size_t capacity,
+                                           struct mc_event_batch *batch_out,
+                                           struct mc_event_fault *fault_out)
 {
     struct message message = {frames, frame_count, events, capacity};
     return read_message(&message, false, batch_out, fault_out);

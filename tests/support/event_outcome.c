@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "event_read.h"
+#include "mci_event_read.h"
 #include "vectors.h"
 
 struct reading {
@@ -115,8 +115,8 @@ void event_outcome(const struct mc_view *frames, size_t count,
     quick.error = mc_event_read(frames, count, quick.events, MC_EVENT_COUNT_MAX,
                                 &quick.batch, &quick.fault);
     full.error =
-        event_read_in_full(frames, count, full.events, MC_EVENT_COUNT_MAX,
-                           &full.batch, &full.fault);
+        mci_event_read_in_full(frames, count, full.events, MC_EVENT_COUNT_MAX,
+                               &full.batch, &full.fault);
     compare(&quick, &full);
     mci_buf_clear(line_out);
     say_reading(line_out, &quick);
