@@ -22,52 +22,16 @@
 #include <string.h>
 
 #include "client_rig.h"
+#include "crowd_rig.h"
 #include "mci_alloc.h"
 #include "suite.h"
 
 static struct client_rig rig;
 
-static void *must_alloc(size_t size)
-{
-    void *block = calloc(1, size);
-    ck_assert_ptr_nonnull(block);
-    return block;
-}
-
 static void open_bytes(uint64_t bytes)
 {
     struct mc_client_opts opts = {.segment_bytes = bytes, .no_prefault = true};
     client_open(&rig, &opts);
-}
-
-/* Keys by number, made once. */
-struct names {
-    char (*texts)[16];
-    struct mc_view *keys;
-    struct mc_view *values;
-    int64_t *results;
-};
-
-static struct names names_make(uint32_t count, const void *value, size_t len)
-{
-    struct names names = {.texts = must_alloc(count * sizeof *names.texts),
-                          .keys = must_alloc(count * sizeof *names.keys),
-                          .values = must_alloc(count * sizeof *names.values),
-                          .results = must_alloc(count * sizeof(int64_t))};
-    for (uint32_t i = 0; i < count; i++) {
-        (void)snprintf(names.texts[i], sizeof names.texts[i], "n/%u", i);
-        names.keys[i] = mc_view_str(names.texts[i]);
-        names.values[i] = mc_view_make(value, len);
-    }
-    return names;
-}
-
-static void names_free(struct names *names)
-{
-    free(names->texts);
-    free(names->keys);
-    free(names->values);
-    free(names->results);
 }
 
 /* ---- A: tags ----------------------------------------------------------------- */
@@ -256,60 +220,13 @@ START_TEST(remove_answers_as_callers_expect)
 }
 END_TEST
 
-/* D1, E9: readers under eviction get whole bytes of what they asked for, and what
- * exist said is there can be read within its lease. */
-#define POOL 64
-struct reading {
-    atomic_bool stop;
-    atomic_uint faults;
-    atomic_uint reads;
-};
-
-static void *run_evictor(void *ctx)
-{
-    struct reading *reading = ctx;
-    static uint8_t value[8 * KIB];
-    for (uint64_t i = 0; !atomic_load(&reading->stop); i++) {
-        char key[24];
-        (void)snprintf(key, sizeof key, "p/%ju", (uintmax_t)(i % (4 * POOL)));
-        stamp_fill(value, sizeof value, i % (4 * POOL));
-        enum mc_err err = mc_client_put(rig.client, mc_view_str(key), value,
-                                        sizeof value, NULL);
-        atomic_fetch_add(&reading->faults,
-                         err != MC_OK && err != MC_ERR_NO_AVAILABLE_HANDLE);
-    }
-    return NULL;
-}
-
-static void *run_reader(void *ctx)
-{
-    struct reading *reading = ctx;
-    uint8_t value[8 * KIB];
-    for (uint64_t i = 0; !atomic_load(&reading->stop); i++) {
-        char key[24];
-        uint64_t stamp = 0;
-        uint64_t size = 0;
-        uint64_t number = i * 7919 % (4 * POOL);
-        (void)snprintf(key, sizeof key, "p/%ju", (uintmax_t)number);
-        enum mc_err err = mc_client_get_into(rig.client, mc_view_str(key),
-                                             value, sizeof value, &size);
-        bool is_whole = err == MC_ERR_OBJECT_NOT_FOUND ||
-                        err == MC_ERR_REPLICA_IS_NOT_READY ||
-                        (err == MC_OK && stamp_read(value, size, &stamp) &&
-                         stamp == number);
-        atomic_fetch_add(&reading->faults, !is_whole);
-        atomic_fetch_add(&reading->reads, err == MC_OK);
-    }
-    return NULL;
-}
-
 START_TEST(readers_under_eviction_get_whole_bytes)
 {
     struct mc_client_opts opts = {.segment_bytes = POOL * 8 * KIB,
                                   .store.default_kv_lease_ttl_ms = MC_NONE};
     client_open(&rig, &opts);
     mci_event_log_detach(rig.log);
-    struct reading reading = {.faults = 0};
+    struct reading reading = {.rig = &rig};
     pthread_t threads[4];
     for (int i = 0; i < 4; i++) {
         ck_assert_int_eq(pthread_create(&threads[i], NULL,
@@ -330,9 +247,7 @@ START_TEST(readers_under_eviction_get_whole_bytes)
     struct mc_client_stats stats;
     mc_client_stat(rig.client, &stats);
     ck_assert_uint_gt(stats.evicted_objects, 0);
-    mc_client_close(rig.client);
-    mci_log_taken_fini(&rig.taken);
-    free(rig.text);
+    client_close_detached(&rig);
 }
 END_TEST
 
@@ -345,7 +260,7 @@ START_TEST(what_exist_said_is_there_can_be_read)
                                   .store.exist_lease_ttl_ms = 60000};
     client_open(&rig, &opts);
     mci_event_log_detach(rig.log);
-    struct reading reading = {.faults = 0};
+    struct reading reading = {.rig = &rig};
     pthread_t evictor;
     ck_assert_int_eq(pthread_create(&evictor, NULL, run_evictor, &reading), 0);
     uint32_t asked = runs_slowly() ? 5000 : 50000;
@@ -372,9 +287,7 @@ START_TEST(what_exist_said_is_there_can_be_read)
     ck_assert_uint_eq(gone, 0);
     ck_assert_uint_gt(hits, 0);
     ck_assert_uint_eq(atomic_load(&reading.faults), 0);
-    mc_client_close(rig.client);
-    mci_log_taken_fini(&rig.taken);
-    free(rig.text);
+    client_close_detached(&rig);
 }
 END_TEST
 
@@ -528,217 +441,6 @@ START_TEST(results_are_per_row_for_one_and_many)
 }
 END_TEST
 
-/* ---- J: sizes and memory ----------------------------------------------------------- */
-
-/* J3: a size is taken by all paths or by none. */
-START_TEST(every_size_goes_in_and_comes_out_by_every_path)
-{
-    static const size_t sizes[] = {1,        7,           4095,    4096,
-                                   4097,     4 * MIB - 1, 4 * MIB, 4 * MIB + 1,
-                                   16 * MIB, 16 * MIB + 1};
-    uint8_t *value = must_alloc(16 * MIB + 9);
-    uint8_t *got = must_alloc(16 * MIB + 9);
-    open_bytes(64 * MIB);
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        size_t len = sizes[i];
-        uint64_t size = 0;
-        void *data = NULL;
-        size_t data_len = 0;
-        stamp_fill(value, len, 1000 + i);
-        got[len] = 0xcc;
-        struct mc_view key = mc_view_str("a");
-        struct mc_view batch_key = mc_view_str("b");
-        struct mc_view view = mc_view_make(value, len);
-        int64_t result = 77;
-        ck_assert_int_eq(mc_client_upsert(rig.client, key, value, len, NULL),
-                         MC_OK);
-        ck_assert_int_eq(mc_client_batch_upsert(rig.client, &batch_key, &view,
-                                                1, NULL, &result),
-                         MC_OK);
-        ck_assert_int_eq(result, 0);
-        ck_assert_int_eq(mc_client_get_into(rig.client, key, got, len, &size),
-                         MC_OK);
-        ck_assert(size == len && memcmp(got, value, len) == 0);
-        ck_assert_uint_eq(got[len], 0xcc);
-        ck_assert_int_eq(mc_client_get(rig.client, batch_key, &data, &data_len),
-                         MC_OK);
-        ck_assert(data_len == len && memcmp(data, value, len) == 0);
-        mc_client_free(data);
-        uint64_t removed;
-        ck_assert_int_eq(mc_client_remove_all(rig.client, true, &removed),
-                         MC_OK);
-        struct mc_client_stats stats;
-        mc_client_stat(rig.client, &stats);
-        if (stats.allocated_bytes > 24 * MIB) { /* what the reads lease */
-            (void)client_events(&rig);
-            client_close(&rig);
-            open_bytes(64 * MIB);
-        }
-    }
-    (void)client_events(&rig);
-    client_close(&rig);
-    free(value);
-    free(got);
-}
-END_TEST
-
-/* J2: no 32-bit sum on the way. Runs where there is time and memory. */
-START_TEST(an_object_over_four_gigabytes_is_whole)
-{
-    const char *soak = getenv("MC_SOAK");
-    if (!soak || soak[0] != '1') {
-        return;
-    }
-    size_t len = ((size_t)1 << 32) + 16;
-    uint8_t *value = must_alloc(len);
-    stamp_fill(value, len, UINT64_C(0x123456789abcdef));
-    open_bytes(len + 8 * MIB);
-    struct mc_view behind = mc_view_str("behind");
-    ck_assert_int_eq(client_put(&rig, "big", value, len), MC_OK);
-    ck_assert_int_eq(mc_client_put(rig.client, behind, "canary", 6, NULL),
-                     MC_OK);
-    memset(value, 0, len);
-    uint64_t size = 0;
-    uint64_t stamp = 0;
-    ck_assert_int_eq(
-        mc_client_get_into(rig.client, mc_view_str("big"), value, len, &size),
-        MC_OK);
-    ck_assert(size == len && stamp_read(value, len, &stamp));
-    ck_assert_uint_eq(stamp, UINT64_C(0x123456789abcdef));
-    ck_assert_int_eq(mc_client_get_into(rig.client, behind, value, 6, &size),
-                     MC_OK);
-    ck_assert_mem_eq(value, "canary", 6);
-    free(value);
-    client_close(&rig);
-}
-END_TEST
-
-/* J5, smaller: what an object costs, and that it is given back or used again. */
-START_TEST(metadata_is_bounded_per_object_and_used_again)
-{
-    enum { COUNT = 200000 };
-    uint8_t value[64] = {1};
-    open_bytes(COUNT * UINT64_C(64) + MIB);
-    mci_event_log_detach(rig.log);
-    struct mci_alloc_stats start;
-    struct mci_alloc_stats full;
-    struct mci_alloc_stats again;
-    mci_alloc_stats(&start);
-    for (int round = 0; round < 2; round++) {
-        for (int i = 0; i < COUNT; i++) {
-            char key[72];
-            int len = snprintf(key, sizeof key, "%064d__k%d", i, round);
-            if (mc_client_put(rig.client, mc_view_make(key, (size_t)len), value,
-                              sizeof value, NULL) != MC_OK) {
-                ck_abort_msg("put %d", i);
-            }
-        }
-        mci_alloc_stats(round == 0 ? &full : &again);
-        uint64_t removed = 0;
-        ck_assert_int_eq(mc_client_remove_all(rig.client, true, &removed),
-                         MC_OK);
-        ck_assert_uint_eq(removed, COUNT);
-    }
-    int64_t each = (full.bytes - start.bytes) / COUNT;
-    ck_assert_msg(each < 400, "%jd bytes an object", (intmax_t)each);
-    ck_assert_msg(again.bytes - full.bytes < (full.bytes - start.bytes) / 10,
-                  "%jd more the second time",
-                  (intmax_t)(again.bytes - full.bytes));
-    mc_client_close(rig.client);
-    mci_log_taken_fini(&rig.taken);
-    free(rig.text);
-}
-END_TEST
-
-/* J5: a bound on objects is a bound. */
-START_TEST(a_bound_on_objects_answers_no_room)
-{
-    uint8_t value[64] = {1};
-    struct mc_client_opts opts = {.segment_bytes = MIB,
-                                  .store.max_objects = 100};
-    client_open(&rig, &opts);
-    for (int i = 0; i < 110; i++) {
-        char key[16];
-        (void)snprintf(key, sizeof key, "k%d", i);
-        ck_assert_int_eq(client_put(&rig, key, value, 64),
-                         i < 100 ? MC_OK : MC_ERR_NO_AVAILABLE_HANDLE);
-    }
-    ck_assert_int_eq(client_put(&rig, "k5", value, 64), MC_OK);
-    ck_assert_int_eq(client_upsert(&rig, "k5", value, 64), MC_OK);
-    ck_assert_int_eq(mc_client_remove(rig.client, mc_view_str("k7"), false),
-                     MC_OK);
-    ck_assert_int_eq(client_put(&rig, "k100", value, 64), MC_OK);
-    (void)client_events(&rig);
-    client_close(&rig);
-}
-END_TEST
-
-/* J9: odd sizes of a segment are rounded up; none at all is a client too. */
-START_TEST(odd_segment_sizes_open_and_hold_what_they_promise)
-{
-    static const uint64_t sizes[] = {1, 4095, 4096, 16 * MIB + 1,
-                                     UINT64_C(1000000007)};
-    uint8_t value[64] = {1};
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        open_bytes(sizes[i]);
-        struct mc_client_stats stats;
-        mc_client_stat(rig.client, &stats);
-        ck_assert_uint_ge(stats.capacity_bytes, sizes[i]);
-        ck_assert_uint_lt(stats.capacity_bytes - sizes[i], 4096);
-        ck_assert_int_eq(client_put(&rig, "a", value, 64), MC_OK);
-        (void)client_events(&rig);
-        client_close(&rig);
-    }
-    open_bytes(MC_NONE);
-    bool exists = true;
-    ck_assert_int_eq(client_put(&rig, "a", value, 64),
-                     MC_ERR_NO_AVAILABLE_HANDLE);
-    ck_assert_int_eq(mc_client_exist(rig.client, mc_view_str("a"), &exists),
-                     MC_OK);
-    ck_assert(!exists);
-    client_close(&rig);
-}
-END_TEST
-
-/* L1, L4: thirty thousand keys in one call while another thread evicts. */
-START_TEST(asking_for_thirty_thousand_is_right_while_others_evict)
-{
-    enum { ROWS = 30000 };
-    struct mc_client_opts opts = {.segment_bytes = POOL * 8 * KIB + 4 * MIB,
-                                  .store.exist_lease_ttl_ms = MC_NONE};
-    uint8_t value[64] = {1};
-    client_open(&rig, &opts);
-    mci_event_log_detach(rig.log);
-    struct names names = names_make(ROWS, value, sizeof value);
-    struct mc_replicate_config pinned = {.with_hard_pin = true};
-    for (uint32_t i = 0; i < ROWS; i += 2) {
-        ck_assert_int_eq(
-            mc_client_put(rig.client, names.keys[i], value, 64, &pinned),
-            MC_OK);
-    }
-    struct reading reading = {.faults = 0};
-    pthread_t evictor;
-    ck_assert_int_eq(pthread_create(&evictor, NULL, run_evictor, &reading), 0);
-    bool agrees = true;
-    for (int round = 0; round < 20; round++) {
-        ck_assert_int_eq(
-            mc_client_batch_exist(rig.client, names.keys, ROWS, names.results),
-            MC_OK);
-        for (int i = 0; i < ROWS; i++) {
-            agrees = agrees && names.results[i] == (i % 2 == 0);
-        }
-    }
-    atomic_store(&reading.stop, true);
-    ck_assert_int_eq(pthread_join(evictor, NULL), 0);
-    ck_assert(agrees);
-    ck_assert_uint_eq(atomic_load(&reading.faults), 0);
-    names_free(&names);
-    mc_client_close(rig.client);
-    mci_log_taken_fini(&rig.taken);
-    free(rig.text);
-}
-END_TEST
-
 static TCase *tags(void)
 {
     TCase *tcase = tcase_create("tags");
@@ -770,26 +472,11 @@ static TCase *batches(void)
     return tcase;
 }
 
-static TCase *memory(void)
-{
-    TCase *tcase = tcase_create("memory");
-    tcase_set_timeout(tcase, 120);
-    tcase_add_test(tcase, every_size_goes_in_and_comes_out_by_every_path);
-    tcase_add_test(tcase, an_object_over_four_gigabytes_is_whole);
-    tcase_add_test(tcase, metadata_is_bounded_per_object_and_used_again);
-    tcase_add_test(tcase, a_bound_on_objects_answers_no_room);
-    tcase_add_test(tcase, odd_segment_sizes_open_and_hold_what_they_promise);
-    tcase_add_test(tcase,
-                   asking_for_thirty_thousand_is_right_while_others_evict);
-    return tcase;
-}
-
 int main(void)
 {
     Suite *suite = suite_create("client faults");
     suite_add_tcase(suite, tags());
     suite_add_tcase(suite, leases());
     suite_add_tcase(suite, batches());
-    suite_add_tcase(suite, memory());
     return suite_run(suite);
 }

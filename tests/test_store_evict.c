@@ -6,44 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "store_rig.h"
+#include "evict_rig.h"
 #include "suite.h"
 
-#define LEASE_MS 10000 /* the default */
-#define QUARTER (256 * KIB)
-
-static const uint32_t shard_counts[] = {1, 16};
-#define SHARD_ROWS 2
-
 static struct rig rig;
-
-static void open_sharded(int row, struct mc_store_opts store)
-{
-    struct rig_opts opts = {.store = store, .shards = shard_counts[row]};
-    rig_open(&rig, &opts);
-}
-
-static void open_default(int row)
-{
-    open_sharded(row, (struct mc_store_opts){0});
-}
-
-static void put_quarters(const char *const *specs, int count)
-{
-    for (int i = 0; i < count; i++) {
-        ck_assert_int_eq(rig_put(&rig, specs[i], QUARTER), MC_OK);
-    }
-}
-
-static bool is_there(const char *key)
-{
-    return rig_probe(&rig, key).state == MC_OBJECT_READABLE;
-}
-
-static void get_ok(const char *key)
-{
-    ck_assert_int_eq(rig_get(&rig, key, false).err, MC_OK);
-}
 
 static const char *const abcd[] = {"a", "b", "c", "d"};
 
@@ -51,8 +17,8 @@ static const char *const abcd[] = {"a", "b", "c", "d"};
 
 START_TEST(a_put_of_what_exists_evicts_nothing)
 {
-    open_default(_i);
-    put_quarters(abcd, 4);
+    open_default(&rig, _i);
+    put_quarters(&rig, abcd, 4);
     (void)rig_events(&rig);
     char *before = rig_state(&rig);
     ck_assert_int_eq(rig_put(&rig, "d", MIB), MC_ERR_OBJECT_ALREADY_EXISTS);
@@ -65,10 +31,10 @@ END_TEST
 
 START_TEST(a_put_of_what_is_being_written_evicts_nothing)
 {
-    open_default(_i);
+    open_default(&rig, _i);
     struct mci_write_row open = rig_put_start(&rig, "w", QUARTER);
     ck_assert_int_eq(open.err, MC_OK);
-    put_quarters(abcd, 3);
+    put_quarters(&rig, abcd, 3);
     (void)rig_events(&rig);
     char *before = rig_state(&rig);
     ck_assert_int_eq(rig_put(&rig, "w", QUARTER), MC_ERR_OBJECT_ALREADY_EXISTS);
@@ -80,8 +46,8 @@ END_TEST
 
 START_TEST(what_can_never_fit_evicts_nothing)
 {
-    open_default(_i);
-    put_quarters(abcd, 4);
+    open_default(&rig, _i);
+    put_quarters(&rig, abcd, 4);
     (void)rig_events(&rig);
     char *before = rig_state(&rig);
     uint64_t sizes[] = {MIB + 1, 1024 * MIB, MC_OBJECT_SIZE_MAX};
@@ -99,9 +65,9 @@ END_TEST
 
 START_TEST(the_least_recently_used_goes_first)
 {
-    open_default(_i);
-    put_quarters(abcd, 4);
-    get_ok("a");
+    open_default(&rig, _i);
+    put_quarters(&rig, abcd, 4);
+    get_ok(&rig, "a");
     rig_pass(&rig, LEASE_MS + 1);
     (void)rig_events(&rig);
     ck_assert_int_eq(rig_put(&rig, "e", QUARTER), MC_OK);
@@ -117,8 +83,8 @@ END_TEST
 
 START_TEST(asking_whether_it_exists_is_a_use_and_a_probe_is_none)
 {
-    open_default(_i);
-    put_quarters(abcd, 4);
+    open_default(&rig, _i);
+    put_quarters(&rig, abcd, 4);
     ck_assert_int_eq(rig_exist(&rig, "a"), 1);
     (void)rig_probe(&rig, "b");
     rig_pass(&rig, LEASE_MS + 1);
@@ -132,9 +98,9 @@ END_TEST
 /* The head is leased longer than those behind it: it is passed over. */
 START_TEST(a_leased_head_is_passed_over_and_goes_to_the_tail)
 {
-    open_sharded(_i, (struct mc_store_opts){.exist_lease_ttl_ms = 1000});
-    put_quarters(abcd, 4);
-    get_ok("a");
+    open_sharded(&rig, _i, (struct mc_store_opts){.exist_lease_ttl_ms = 1000});
+    put_quarters(&rig, abcd, 4);
+    get_ok(&rig, "a");
     ck_assert_int_eq(rig_exist(&rig, "b"), 1);
     ck_assert_int_eq(rig_exist(&rig, "c"), 1);
     ck_assert_int_eq(rig_exist(&rig, "d"), 1);
@@ -142,17 +108,17 @@ START_TEST(a_leased_head_is_passed_over_and_goes_to_the_tail)
     (void)rig_events(&rig);
     ck_assert_int_eq(rig_put(&rig, "e", QUARTER), MC_OK);
     EXPECT_EVENTS(&rig, "-cpu:b +cpu:e");
-    ck_assert(is_there("a"));
+    ck_assert(is_there(&rig, "a"));
     rig_close(&rig);
 }
 END_TEST
 
 START_TEST(when_everything_is_leased_nothing_goes)
 {
-    open_default(_i);
-    put_quarters(abcd, 4);
+    open_default(&rig, _i);
+    put_quarters(&rig, abcd, 4);
     for (int i = 0; i < 4; i++) {
-        get_ok(abcd[i]);
+        get_ok(&rig, abcd[i]);
     }
     (void)rig_events(&rig);
     char *before = rig_state(&rig);
@@ -169,12 +135,12 @@ END_TEST
 
 START_TEST(an_open_write_is_not_evicted)
 {
-    open_default(_i);
+    open_default(&rig, _i);
     struct mci_write_row open = rig_put_start(&rig, "w", QUARTER);
     rig_pass(&rig, 60000);
-    put_quarters(abcd, 4);
+    put_quarters(&rig, abcd, 4);
     ck_assert_int_eq(rig_end(&rig, &open), MC_OK);
-    ck_assert(is_there("w"));
+    ck_assert(is_there(&rig, "w"));
     rig_close(&rig);
 }
 END_TEST
@@ -199,14 +165,14 @@ static void use_in_scattered_order(void)
     for (uint32_t i = 0; i < 256; i++) {
         char key[16];
         (void)snprintf(key, sizeof key, "k%u", i * 85 % 256);
-        get_ok(key);
+        get_ok(&rig, key);
     }
     rig_pass(&rig, LEASE_MS + 1);
 }
 
 START_TEST(a_window_is_cleared_where_eviction_makes_no_hole)
 {
-    open_default(_i);
+    open_default(&rig, _i);
     fill_small();
     use_in_scattered_order();
     (void)rig_events(&rig);
@@ -216,14 +182,14 @@ START_TEST(a_window_is_cleared_where_eviction_makes_no_hole)
     /* Its own size in plain eviction, and a window of it. */
     ck_assert_uint_le(stats.evicted_objects, 2 * 17);
     ck_assert_uint_ge(stats.evicted_objects, 16);
-    ck_assert(is_there("big"));
+    ck_assert(is_there(&rig, "big"));
     rig_close(&rig);
 }
 END_TEST
 
 START_TEST(a_window_holds_nothing_that_is_leased_or_pinned)
 {
-    open_default(_i);
+    open_default(&rig, _i);
     struct mc_replicate_config pinned = {.with_hard_pin = true};
     for (uint32_t i = 0; i < 256; i++) {
         char key[16];
@@ -236,7 +202,7 @@ START_TEST(a_window_holds_nothing_that_is_leased_or_pinned)
     for (uint32_t i = 16; i < 256; i += 32) {
         char key[16];
         (void)snprintf(key, sizeof key, "k%u", i);
-        get_ok(key);
+        get_ok(&rig, key);
     }
     /* Every 16th cannot go; what fits between is found, again and again. */
     for (int i = 0; i < 6; i++) {
@@ -248,7 +214,7 @@ START_TEST(a_window_holds_nothing_that_is_leased_or_pinned)
         for (uint32_t k = 0; k < 256; k += 16) {
             char kept[16];
             (void)snprintf(kept, sizeof kept, "k%u", k);
-            ck_assert(is_there(kept));
+            ck_assert(is_there(&rig, kept));
         }
         ck_assert(mci_master_check(rig.master));
     }
@@ -258,13 +224,13 @@ END_TEST
 
 START_TEST(no_window_means_no_room_and_nothing_evicted)
 {
-    open_default(_i);
+    open_default(&rig, _i);
     fill_small();
     use_in_scattered_order();
     for (uint32_t i = 0; i < 256; i += 8) {
         char key[16];
         (void)snprintf(key, sizeof key, "k%u", i);
-        get_ok(key);
+        get_ok(&rig, key);
     }
     (void)rig_events(&rig);
     char *before = rig_state(&rig);
@@ -280,315 +246,11 @@ END_TEST
 
 START_TEST(the_whole_segment_can_be_one_window)
 {
-    open_default(_i);
+    open_default(&rig, _i);
     fill_small();
     use_in_scattered_order();
     ck_assert_int_eq(rig_put(&rig, "big", MIB), MC_OK);
     ck_assert_uint_eq(rig_stats(&rig).objects, 1);
-    rig_close(&rig);
-}
-END_TEST
-
-/* ---- E.3: leases of exist ------------------------------------------------- */
-
-START_TEST(asking_for_everything_does_not_pin_the_pool)
-{
-    open_default(_i);
-    put_quarters(abcd, 4);
-    for (int i = 0; i < 4; i++) {
-        ck_assert_int_eq(rig_exist(&rig, abcd[i]), 1);
-        ck_assert_int_eq(rig_remove(&rig, abcd[i], false),
-                         MC_ERR_OBJECT_HAS_LEASE);
-    }
-    (void)rig_events(&rig);
-    ck_assert_int_eq(rig_put(&rig, "e", QUARTER), MC_OK);
-    EXPECT_EVENTS(&rig, "-cpu:a +cpu:e");
-    rig_close(&rig);
-}
-END_TEST
-
-START_TEST(what_was_just_asked_for_is_the_last_to_go)
-{
-    open_default(_i);
-    put_quarters(abcd, 4);
-    ck_assert_int_eq(rig_exist(&rig, "a"), 1);
-    ck_assert_int_eq(rig_exist(&rig, "b"), 1);
-    (void)rig_events(&rig);
-    ck_assert_int_eq(rig_put(&rig, "e", QUARTER), MC_OK);
-    ck_assert_int_eq(rig_put(&rig, "f", QUARTER), MC_OK);
-    EXPECT_EVENTS(&rig, "-cpu:c +cpu:e -cpu:d +cpu:f");
-    ck_assert_int_eq(rig_put(&rig, "g", QUARTER), MC_OK);
-    ck_assert_int_eq(rig_put(&rig, "h", QUARTER), MC_OK);
-    EXPECT_EVENTS(&rig, "-cpu:e +cpu:g -cpu:f +cpu:h");
-    ck_assert(is_there("a") && is_there("b"));
-    get_ok("g");
-    get_ok("h");
-    ck_assert_int_eq(rig_put(&rig, "i", QUARTER), MC_OK);
-    EXPECT_EVENTS(&rig, "-cpu:a +cpu:i");
-    rig_close(&rig);
-}
-END_TEST
-
-START_TEST(a_read_lease_does_not_yield_where_an_exist_lease_does)
-{
-    open_default(_i);
-    put_quarters(abcd, 4);
-    for (int i = 0; i < 4; i++) {
-        get_ok(abcd[i]);
-        ck_assert_int_eq(rig_exist(&rig, abcd[i]), 1);
-    }
-    ck_assert_int_eq(rig_put(&rig, "e", QUARTER), MC_ERR_NO_AVAILABLE_HANDLE);
-    rig_close(&rig);
-}
-END_TEST
-
-START_TEST(a_read_after_an_exist_makes_the_lease_real)
-{
-    open_default(_i);
-    put_quarters(abcd, 4);
-    for (int i = 0; i < 4; i++) {
-        ck_assert_int_eq(rig_exist(&rig, abcd[i]), 1);
-        get_ok(abcd[i]);
-    }
-    ck_assert_int_eq(rig_put(&rig, "e", QUARTER), MC_ERR_NO_AVAILABLE_HANDLE);
-    rig_close(&rig);
-}
-END_TEST
-
-START_TEST(exist_leases_can_be_switched_off)
-{
-    open_sharded(_i, (struct mc_store_opts){.exist_lease_ttl_ms = MC_NONE});
-    ck_assert_int_eq(rig_put(&rig, "a", 100), MC_OK);
-    ck_assert_int_eq(rig_exist(&rig, "a"), 1);
-    ck_assert_uint_eq(rig_probe(&rig, "a").lease_ms, 0);
-    ck_assert_int_eq(rig_remove(&rig, "a", false), 0);
-    rig_close(&rig);
-}
-END_TEST
-
-START_TEST(a_read_lease_of_zero_holds_nothing)
-{
-    open_sharded(_i,
-                 (struct mc_store_opts){.default_kv_lease_ttl_ms = MC_NONE});
-    put_quarters(abcd, 4);
-    for (int i = 0; i < 4; i++) {
-        ck_assert_uint_eq(rig_get(&rig, abcd[i], false).lease_left_ns, 0);
-    }
-    ck_assert_int_eq(rig_put(&rig, "e", QUARTER), MC_OK);
-    ck_assert_int_eq(rig_remove(&rig, "b", false), 0);
-    rig_close(&rig);
-}
-END_TEST
-
-/* ---- E.4: groups ----------------------------------------------------------- */
-
-START_TEST(a_read_of_one_member_leases_them_all)
-{
-    static const char *const specs[] = {"a@g", "b@g", "c@g", "d"};
-    open_default(_i);
-    put_quarters(specs, 4);
-    get_ok("b");
-    (void)rig_events(&rig);
-    ck_assert_int_eq(rig_put(&rig, "e", QUARTER), MC_OK);
-    EXPECT_EVENTS(&rig, "-cpu:d +cpu:e");
-    ck_assert_int_eq(rig_put(&rig, "f", QUARTER), MC_OK);
-    EXPECT_EVENTS(&rig, "-cpu:e +cpu:f");
-    ck_assert_int_eq(rig_remove(&rig, "a", false), MC_ERR_OBJECT_HAS_LEASE);
-    rig_pass(&rig, LEASE_MS + 1);
-    ck_assert_int_eq(rig_remove(&rig, "a", false), 0);
-    rig_close(&rig);
-}
-END_TEST
-
-/* The time left is the true one for each member, whoever was read. */
-START_TEST(a_member_answers_the_lease_of_its_group)
-{
-    open_default(_i);
-    ck_assert_int_eq(rig_put(&rig, "a@g", 100), MC_OK);
-    ck_assert_int_eq(rig_put(&rig, "b@g", 100), MC_OK);
-    get_ok("a");
-    rig_pass(&rig, 4000);
-    uint64_t left = rig_probe(&rig, "b").lease_ms;
-    ck_assert_msg(left >= 5990 && left <= 6000, "%ju", (uintmax_t)left);
-    ck_assert_uint_eq(rig_get(&rig, "b", false).lease_left_ns, LEASE_MS * MS);
-    left = rig_probe(&rig, "a").lease_ms;
-    ck_assert_msg(left >= 9990, "%ju", (uintmax_t)left);
-    /* One that joins later is leased as well. */
-    ck_assert_int_eq(rig_put(&rig, "c@g", 100), MC_OK);
-    ck_assert_int_eq(rig_remove(&rig, "c", false), MC_ERR_OBJECT_HAS_LEASE);
-    rig_close(&rig);
-}
-END_TEST
-
-/* Bytes of a member that is unlinked are kept while readers of the group may
- * read them. */
-START_TEST(the_lease_of_a_group_holds_the_bytes_of_its_members)
-{
-    open_default(_i);
-    ck_assert_int_eq(rig_put(&rig, "a@g", MIB / 2), MC_OK);
-    ck_assert_int_eq(rig_put(&rig, "b@g", 100), MC_OK);
-    get_ok("a");
-    get_ok("b");
-    ck_assert_int_eq(rig_remove(&rig, "a", true), 0);
-    ck_assert_uint_eq(rig_stats(&rig).leased_only_bytes, MIB / 2);
-    ck_assert_int_eq(rig_put(&rig, "c", 600 * KIB), MC_ERR_NO_AVAILABLE_HANDLE);
-    rig_pass(&rig, LEASE_MS + 1);
-    ck_assert_int_eq(rig_put(&rig, "c", 600 * KIB), MC_OK);
-    rig_close(&rig);
-}
-END_TEST
-
-/* Of a group of which a part went, the rest goes before anything else. */
-START_TEST(a_group_left_partial_is_first_in_line)
-{
-    static const char *const specs[] = {"a@g", "x", "b@g", "y"};
-    open_default(_i);
-    put_quarters(specs, 4);
-    for (int i = 0; i < 3; i++) {
-        char key[8];
-        (void)snprintf(key, sizeof key, "n%d", i);
-        ck_assert_int_eq(rig_put(&rig, key, QUARTER), MC_OK);
-        bool some_member = is_there("a") || is_there("b");
-        ck_assert(is_there("x") || !some_member);
-        ck_assert(is_there("y") || !is_there("x"));
-    }
-    ck_assert(!is_there("a") && !is_there("b"));
-    rig_close(&rig);
-}
-END_TEST
-
-START_TEST(groups_of_one_name_in_two_tenants_are_two)
-{
-    open_sharded(_i, (struct mc_store_opts){.enable_multi_tenants = true});
-    ck_assert_int_eq(rig_put(&rig, "a@g", 100), MC_OK);
-    rig.tenant = mc_view_str("t1");
-    ck_assert_int_eq(rig_put(&rig, "b@g", 100), MC_OK);
-    get_ok("b");
-    rig.tenant = mc_view_make(NULL, 0);
-    ck_assert_int_eq(rig_remove(&rig, "a", false), 0);
-    rig_close(&rig);
-}
-END_TEST
-
-/* ---- pins (A4, D6, D8 of the known faults) --------------------------------- */
-
-START_TEST(a_hard_pin_blocks_eviction_and_only_that)
-{
-    struct mc_replicate_config pinned = {.with_hard_pin = true};
-    open_default(_i);
-    rig.config = &pinned;
-    put_quarters(abcd, 3);
-    rig.config = NULL;
-    ck_assert_int_eq(rig_put(&rig, "plain", QUARTER), MC_OK);
-    (void)rig_events(&rig);
-    ck_assert_int_eq(rig_put(&rig, "e", QUARTER), MC_OK);
-    EXPECT_EVENTS(&rig, "-cpu:plain +cpu:e");
-    get_ok("e");
-    ck_assert_int_eq(rig_put(&rig, "f", QUARTER), MC_ERR_NO_AVAILABLE_HANDLE);
-    ck_assert_int_eq(rig_remove(&rig, "a", true), 0);
-    ck_assert_int_eq(rig_remove(&rig, "b", false), 0);
-    ck_assert_int_eq(rig_put(&rig, "f", QUARTER), MC_OK);
-    rig_close(&rig);
-}
-END_TEST
-
-START_TEST(an_upsert_keeps_a_hard_pin)
-{
-    struct mc_replicate_config pinned = {.with_hard_pin = true};
-    open_default(_i);
-    rig.config = &pinned;
-    ck_assert_int_eq(rig_put(&rig, "a", QUARTER), MC_OK);
-    rig.config = NULL;
-    ck_assert_int_eq(rig_upsert(&rig, "a", QUARTER), MC_OK);
-    for (int i = 0; i < 12; i++) {
-        char key[8];
-        (void)snprintf(key, sizeof key, "f%d", i);
-        ck_assert_int_eq(rig_put(&rig, key, QUARTER), MC_OK);
-    }
-    ck_assert(is_there("a"));
-    rig_close(&rig);
-}
-END_TEST
-
-START_TEST(soft_pins_go_after_everything_else)
-{
-    struct mc_replicate_config pinned = {.soft_pin_action = MC_SOFT_PIN_ENABLE};
-    open_default(_i);
-    rig.config = &pinned;
-    put_quarters(abcd, 2);
-    rig.config = NULL;
-    put_quarters(abcd + 2, 2);
-    (void)rig_events(&rig);
-    ck_assert_int_eq(rig_put(&rig, "e", QUARTER), MC_OK);
-    ck_assert_int_eq(rig_put(&rig, "f", QUARTER), MC_OK);
-    ck_assert_int_eq(rig_put(&rig, "g", QUARTER), MC_OK);
-    EXPECT_EVENTS(&rig, "-cpu:c +cpu:e -cpu:d +cpu:f -cpu:e +cpu:g");
-    get_ok("f");
-    get_ok("g");
-    ck_assert_int_eq(rig_put(&rig, "h", QUARTER), MC_OK);
-    EXPECT_EVENTS(&rig, "-cpu:a +cpu:h");
-    rig_close(&rig);
-}
-END_TEST
-
-START_TEST(soft_pins_can_be_made_to_hold)
-{
-    struct mc_replicate_config pinned = {.soft_pin_action = MC_SOFT_PIN_ENABLE};
-    open_sharded(_i, (struct mc_store_opts){.no_evict_soft_pinned = true});
-    rig.config = &pinned;
-    put_quarters(abcd, 4);
-    rig.config = NULL;
-    ck_assert_int_eq(rig_put(&rig, "e", QUARTER), MC_ERR_NO_AVAILABLE_HANDLE);
-    rig_pass(&rig, 30 * 60000 + 1); /* the default */
-    rig_sweep(&rig);
-    ck_assert_int_eq(rig_put(&rig, "e", QUARTER), MC_OK);
-    rig_close(&rig);
-}
-END_TEST
-
-/* D6: reads do not revive a soft pin. */
-START_TEST(a_soft_pin_ends_by_its_time_whatever_is_read)
-{
-    struct mc_replicate_config pinned = {.soft_pin_action = MC_SOFT_PIN_ENABLE,
-                                         .soft_pin_ttl_ms = 1000};
-    open_sharded(_i, (struct mc_store_opts){.no_evict_soft_pinned = true,
-                                            .default_kv_lease_ttl_ms = 100});
-    rig.config = &pinned;
-    ck_assert_int_eq(rig_put(&rig, "a", QUARTER), MC_OK);
-    rig.config = NULL;
-    rig_pass(&rig, 900);
-    get_ok("a");
-    rig_pass(&rig, 101);
-    get_ok("a");
-    rig_pass(&rig, 101);
-    rig_sweep(&rig);
-    put_quarters(abcd + 1, 3);
-    (void)rig_events(&rig);
-    ck_assert_int_eq(rig_put(&rig, "e", QUARTER), MC_OK);
-    EXPECT_EVENTS(&rig, "-cpu:a +cpu:e");
-    rig_close(&rig);
-}
-END_TEST
-
-START_TEST(a_soft_pin_can_be_dropped_or_kept_by_an_upsert)
-{
-    struct mc_replicate_config on = {.soft_pin_action = MC_SOFT_PIN_ENABLE};
-    struct mc_replicate_config off = {.soft_pin_action = MC_SOFT_PIN_DISABLE};
-    open_sharded(_i, (struct mc_store_opts){.no_evict_soft_pinned = true});
-    rig.config = &on;
-    put_quarters(abcd, 2);
-    rig.config = NULL; /* preserve */
-    ck_assert_int_eq(rig_upsert(&rig, "a", QUARTER), MC_OK);
-    rig.config = &off;
-    ck_assert_int_eq(rig_upsert(&rig, "b", QUARTER), MC_OK);
-    rig.config = NULL;
-    for (int i = 0; i < 6; i++) {
-        char key[8];
-        (void)snprintf(key, sizeof key, "f%d", i);
-        ck_assert_int_eq(rig_put(&rig, key, QUARTER), MC_OK);
-    }
-    ck_assert(is_there("a"));
-    ck_assert(!is_there("b"));
     rig_close(&rig);
 }
 END_TEST
@@ -600,8 +262,8 @@ END_TEST
 START_TEST(fewer_segments_than_copies_evict_nothing)
 {
     struct mc_replicate_config two = {.replica_num = 2};
-    open_default(_i);
-    put_quarters(abcd, 2);
+    open_default(&rig, _i);
+    put_quarters(&rig, abcd, 2);
     (void)rig_events(&rig);
     rig.config = &two;
     struct mci_write_row row = rig_put_start(&rig, "e", QUARTER);
@@ -617,10 +279,10 @@ END_TEST
 /* D4: a read does not schedule what it read for removal. */
 START_TEST(without_pressure_nothing_ever_goes)
 {
-    open_default(_i);
-    put_quarters(abcd, 3);
+    open_default(&rig, _i);
+    put_quarters(&rig, abcd, 3);
     for (int i = 0; i < 100; i++) {
-        get_ok(abcd[i % 3]);
+        get_ok(&rig, abcd[i % 3]);
         rig_pass(&rig, 2 * LEASE_MS);
         rig_sweep(&rig);
     }
@@ -632,7 +294,7 @@ END_TEST
 
 START_TEST(the_sweep_goes_down_to_the_low_mark_and_no_further)
 {
-    open_default(_i);
+    open_default(&rig, _i);
     fill_small();
     rig_pass(&rig, 1000);
     rig_sweep(&rig);
@@ -640,8 +302,8 @@ START_TEST(the_sweep_goes_down_to_the_low_mark_and_no_further)
     /* High watermark 0.90, and 0.05 beyond it. */
     ck_assert_msg(used <= MIB * 86 / 100 && used >= MIB * 84 / 100, "%ju",
                   (uintmax_t)used);
-    ck_assert(!is_there("k0"));
-    ck_assert(is_there("k255"));
+    ck_assert(!is_there(&rig, "k0"));
+    ck_assert(is_there(&rig, "k255"));
     rig_sweep(&rig);
     ck_assert_uint_eq(rig_stats(&rig).allocated_bytes, used);
     rig_close(&rig);
@@ -651,12 +313,12 @@ END_TEST
 START_TEST(the_sweep_leaves_what_is_leased_or_pinned)
 {
     struct mc_replicate_config pinned = {.with_hard_pin = true};
-    open_default(_i);
+    open_default(&rig, _i);
     rig.config = &pinned;
-    put_quarters(abcd, 2);
+    put_quarters(&rig, abcd, 2);
     rig.config = NULL;
-    put_quarters(abcd + 2, 2);
-    get_ok("c");
+    put_quarters(&rig, abcd + 2, 2);
+    get_ok(&rig, "c");
     ck_assert_int_eq(rig_exist(&rig, "d"), 1);
     (void)rig_events(&rig);
     char *before = rig_state(&rig);
@@ -671,7 +333,7 @@ END_TEST
 START_TEST(other_sizes_find_the_room_of_the_first)
 {
     struct rig_opts opts = {.segment_bytes = 64 * MIB,
-                            .shards = shard_counts[_i]};
+                            .shards = shards_of_row(_i)};
     rig_open(&rig, &opts);
     uint32_t small = rig_fill(&rig, "s", 4 * KIB, 16384);
     ck_assert_uint_eq(small, 16384);
@@ -690,8 +352,9 @@ END_TEST
 START_TEST(a_mix_of_small_and_large_puts_is_not_refused)
 {
     enum { PUTS = 10000 };
-    struct rig_opts opts = {
-        .segment_bytes = 256 * MIB, .no_tap = true, .shards = shard_counts[_i]};
+    struct rig_opts opts = {.segment_bytes = 256 * MIB,
+                            .no_tap = true,
+                            .shards = shards_of_row(_i)};
     rig_open(&rig, &opts);
     uint64_t state = 88172645463325252U;
     int refused = 0;
@@ -711,8 +374,6 @@ START_TEST(a_mix_of_small_and_large_puts_is_not_refused)
     rig_close(&rig);
 }
 END_TEST
-
-#define ADD(tcase, test) tcase_add_loop_test(tcase, test, 0, SHARD_ROWS)
 
 static TCase *order(void)
 {
@@ -738,41 +399,6 @@ static TCase *windows(void)
     return tcase;
 }
 
-static TCase *asked(void)
-{
-    TCase *tcase = tcase_create("exist leases");
-    ADD(tcase, asking_for_everything_does_not_pin_the_pool);
-    ADD(tcase, what_was_just_asked_for_is_the_last_to_go);
-    ADD(tcase, a_read_lease_does_not_yield_where_an_exist_lease_does);
-    ADD(tcase, a_read_after_an_exist_makes_the_lease_real);
-    ADD(tcase, exist_leases_can_be_switched_off);
-    ADD(tcase, a_read_lease_of_zero_holds_nothing);
-    return tcase;
-}
-
-static TCase *groups(void)
-{
-    TCase *tcase = tcase_create("groups");
-    ADD(tcase, a_read_of_one_member_leases_them_all);
-    ADD(tcase, a_member_answers_the_lease_of_its_group);
-    ADD(tcase, the_lease_of_a_group_holds_the_bytes_of_its_members);
-    ADD(tcase, a_group_left_partial_is_first_in_line);
-    ADD(tcase, groups_of_one_name_in_two_tenants_are_two);
-    return tcase;
-}
-
-static TCase *pins(void)
-{
-    TCase *tcase = tcase_create("pins");
-    ADD(tcase, a_hard_pin_blocks_eviction_and_only_that);
-    ADD(tcase, an_upsert_keeps_a_hard_pin);
-    ADD(tcase, soft_pins_go_after_everything_else);
-    ADD(tcase, soft_pins_can_be_made_to_hold);
-    ADD(tcase, a_soft_pin_ends_by_its_time_whatever_is_read);
-    ADD(tcase, a_soft_pin_can_be_dropped_or_kept_by_an_upsert);
-    return tcase;
-}
-
 static TCase *room(void)
 {
     TCase *tcase = tcase_create("room");
@@ -791,9 +417,6 @@ int main(void)
     Suite *suite = suite_create("store evict");
     suite_add_tcase(suite, order());
     suite_add_tcase(suite, windows());
-    suite_add_tcase(suite, asked());
-    suite_add_tcase(suite, groups());
-    suite_add_tcase(suite, pins());
     suite_add_tcase(suite, room());
     return suite_run(suite);
 }

@@ -246,7 +246,7 @@ struct mci_read_row rig_get(struct rig *rig, const char *key, bool want_hold)
 
 void rig_release(struct rig *rig, struct mci_read_row *row)
 {
-    mci_master_release(rig->master, row, 1, rig->now_ns);
+    mci_master_release(rig->master, row, 1);
 }
 
 int64_t rig_exist(struct rig *rig, const char *key)
@@ -371,6 +371,27 @@ uint32_t rig_count(struct rig *rig, const char *prefix, uint32_t max)
         found += rig_probe(rig, key).state == MC_OBJECT_READABLE;
     }
     return found;
+}
+
+bool rig_overlap(struct mci_place a, uint64_t a_size, struct mci_place b,
+                 uint64_t b_size)
+{
+    return a.segment == b.segment && a.offset < b.offset + b_size &&
+           b.offset < a.offset + a_size;
+}
+
+/* Everything that can be had is had, and lies beside the leased bytes. */
+void rig_fill_beside(struct rig *rig, struct mci_place leased, uint64_t size)
+{
+    for (int i = 0; i < 64; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof key, "f%d", i);
+        struct mci_write_row row = rig_put_start(rig, key, 64 * KIB);
+        if (row.err == MC_OK) {
+            ck_assert(!rig_overlap(leased, size, row.places[0], 64 * KIB));
+            ck_assert_int_eq(rig_end(rig, &row), MC_OK);
+        }
+    }
 }
 
 /* ---- state -------------------------------------------------------------- */

@@ -104,6 +104,13 @@ uint32_t rig_fill(struct rig *rig, const char *prefix, uint64_t size,
                   uint32_t max);
 uint32_t rig_count(struct rig *rig, const char *prefix, uint32_t max);
 
+/* Whether two ranges share a byte. */
+bool rig_overlap(struct mci_place a, uint64_t a_size, struct mci_place b,
+                 uint64_t b_size);
+
+/* Everything that can be had is had, and lies beside the leased bytes. */
+void rig_fill_beside(struct rig *rig, struct mci_place leased, uint64_t size);
+
 /* ---- state -------------------------------------------------------------- */
 
 /* All that a refused call must leave alone, as text: objects with version, tag,
