@@ -84,8 +84,11 @@ read_unsigned(const uint8_t *at, const uint8_t *end, uint64_t *number_out)
 {
     struct token token;
     token_read(at, end, &token);
+    if (token.kind != TOKEN_UINT) {
+        return NULL;
+    }
     *number_out = token.value;
-    return token.kind == TOKEN_UINT ? token.body : NULL;
+    return token.body;
 }
 
 /* The varying values of an event. */
