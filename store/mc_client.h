@@ -39,33 +39,34 @@ extern "C" {
 
 struct mc_client; /* opaque */
 
-#define MC_NONE UINT64_MAX /* where 0 means the default: really none, really 0 */
+#define MC_NONE \
+    UINT64_MAX /* where 0 means the default: really none, really 0 */
 
 /* Behaviour of the store core; all zero = the defaults. Used with master
  * "embedded" only: a master process has flags of the same names. */
 struct mc_store_opts {
-    uint64_t default_kv_lease_ttl_ms;    /* read lease; 0 = 10 s */
-    uint64_t exist_lease_ttl_ms;         /* 0 = as the read lease */
-    uint64_t default_kv_soft_pin_ttl_ms; /* 0 = 30 min */
-    uint64_t max_kv_soft_pin_ttl_ms;     /* 0 = 24 h */
-    bool no_evict_soft_pinned;           /* soft pins are never evicted */
-    double eviction_high_watermark;      /* share of the space; 0 = 0.90 */
-    double eviction_ratio;               /* freed beyond it by the background
+    uint64_t default_kv_lease_ttl_ms;      /* read lease; 0 = 10 s */
+    uint64_t exist_lease_ttl_ms;           /* 0 = as the read lease */
+    uint64_t default_kv_soft_pin_ttl_ms;   /* 0 = 30 min */
+    uint64_t max_kv_soft_pin_ttl_ms;       /* 0 = 24 h */
+    bool no_evict_soft_pinned;             /* soft pins are never evicted */
+    double eviction_high_watermark;        /* share of the space; 0 = 0.90 */
+    double eviction_ratio;                 /* freed beyond it by the background
                                             sweep; 0 = 0.05 */
     uint64_t put_start_release_timeout_ms; /* idle attempt; 0 = 600 s */
-    bool enable_multi_tenants; /* else only "default" is accepted */
-    uint32_t max_tenants;      /* 0 = 1024 */
-    uint64_t max_objects;      /* 0 = no bound but memory; over it -200 */
+    bool enable_multi_tenants;             /* else only "default" is accepted */
+    uint32_t max_tenants;                  /* 0 = 1024 */
+    uint64_t max_objects; /* 0 = no bound but memory; over it -200 */
 };
 
 /* All zero = an embedded store of 64 MiB without events. Strings are copied. */
 struct mc_client_opts {
-    const char *master;      /* NULL or "embedded" */
-    uint64_t segment_bytes;  /* memory lent to the store; 0 = 64 MiB, MC_NONE: 0.
+    const char *master;     /* NULL or "embedded" */
+    uint64_t segment_bytes; /* memory lent to the store; 0 = 64 MiB, MC_NONE: 0.
                                 Rounded up to whole pages */
-    bool no_prefault;        /* touch pages on first use and not at open */
-    const char *tenant;      /* NULL or "" = "default" */
-    uint32_t timeout_ms;     /* longest wait of a call; 0 = 30 s */
+    bool no_prefault;       /* touch pages on first use and not at open */
+    const char *tenant;     /* NULL or "" = "default" */
+    uint32_t timeout_ms;    /* longest wait of a call; 0 = 30 s */
     struct mc_store_opts store;
     struct mc_publisher_opts events;
 };
@@ -108,7 +109,7 @@ enum mc_data_type {
 /* How to store; NULL or all zero = one copy in memory, no pin, no tag. All
  * pointers are borrowed for the call. */
 struct mc_replicate_config {
-    uint32_t replica_num;     /* 0 = 1; copies on distinct clients, best effort */
+    uint32_t replica_num; /* 0 = 1; copies on distinct clients, best effort */
     uint32_t nof_replica_num; /* not built: over 0 answers -600 */
     uint32_t dfs_replica_num; /* not built: over 0 answers -1601 */
     enum mc_soft_pin_action soft_pin_action;
@@ -122,7 +123,8 @@ struct mc_replicate_config {
     bool prefer_alloc_in_same_node;
     const struct mc_view *group_ids; /* one per key, none or empty: ungrouped */
     size_t group_id_count;
-    const struct mc_view *session_ids; /* one per key, none or empty: untagged */
+    const struct mc_view
+        *session_ids; /* one per key, none or empty: untagged */
     size_t session_id_count;
 };
 
@@ -184,22 +186,23 @@ MC_CHECK_RESULT enum mc_err mc_client_get(struct mc_client *client,
                                           size_t *size_out);
 
 /* spans_out rows that failed are {NULL, 0}; each other one is the caller's. */
-MC_CHECK_RESULT enum mc_err
-mc_client_batch_get(struct mc_client *client, const struct mc_view *keys,
-                    size_t count, struct mc_span *spans_out,
-                    int64_t *results_out);
+MC_CHECK_RESULT enum mc_err mc_client_batch_get(struct mc_client *client,
+                                                const struct mc_view *keys,
+                                                size_t count,
+                                                struct mc_span *spans_out,
+                                                int64_t *results_out);
 void mc_client_free(void *data); /* NULL is fine */
 
 /* ---- asking ----------------------------------------------------------- */
 
 /* *exists_out: a readable object is there; a hit takes the exist lease. */
-MC_CHECK_RESULT enum mc_err mc_client_exist(struct mc_client *client,
-                                            struct mc_view key,
-                                            bool *exists_out);
-/* results_out: 1, 0, or a code. */
 MC_CHECK_RESULT enum mc_err
-mc_client_batch_exist(struct mc_client *client, const struct mc_view *keys,
-                      size_t count, int64_t *results_out);
+mc_client_exist(struct mc_client *client, struct mc_view key, bool *exists_out);
+/* results_out: 1, 0, or a code. */
+MC_CHECK_RESULT enum mc_err mc_client_batch_exist(struct mc_client *client,
+                                                  const struct mc_view *keys,
+                                                  size_t count,
+                                                  int64_t *results_out);
 
 /* Takes a lease, as a read does. Errors: -704, -703. */
 MC_CHECK_RESULT enum mc_err mc_client_get_size(struct mc_client *client,
@@ -214,20 +217,21 @@ enum mc_object_state {
 
 struct mc_probe {
     enum mc_object_state state;
-    unsigned media;       /* mask of enum mc_medium; all below: readable only */
+    unsigned media; /* mask of enum mc_medium; all below: readable only */
     uint64_t size;
-    uint64_t version;     /* differs between any two versions of a key */
-    uint64_t lease_ms;    /* true time left of its anonymous lease */
-    size_t session_len;   /* 0: untagged */
+    uint64_t version;   /* differs between any two versions of a key */
+    uint64_t lease_ms;  /* true time left of its anonymous lease */
+    size_t session_len; /* 0: untagged */
     char session[MC_SESSION_ID_LEN_MAX];
 };
 
 /* Asks without leaving a trace: no lease, no recency. probes_out[0..count);
  * results_out: 0, or a code for a bad key (its probe is zeroed). */
-MC_CHECK_RESULT enum mc_err
-mc_client_batch_probe(struct mc_client *client, const struct mc_view *keys,
-                      size_t count, struct mc_probe *probes_out,
-                      int64_t *results_out);
+MC_CHECK_RESULT enum mc_err mc_client_batch_probe(struct mc_client *client,
+                                                  const struct mc_view *keys,
+                                                  size_t count,
+                                                  struct mc_probe *probes_out,
+                                                  int64_t *results_out);
 MC_CHECK_RESULT enum mc_err mc_client_probe(struct mc_client *client,
                                             struct mc_view key,
                                             struct mc_probe *probe_out);
@@ -241,7 +245,7 @@ struct mc_object_row {
     unsigned media;
     uint64_t size;
     uint64_t version;
-    uint64_t last_event_id;    /* newest event of this key's media */
+    uint64_t last_event_id; /* newest event of this key's media */
 };
 
 /* Return false to end the walk. Runs without locks held; may call the client. */
@@ -259,16 +263,18 @@ MC_CHECK_RESULT enum mc_err mc_client_list(struct mc_client *client,
 MC_CHECK_RESULT enum mc_err mc_client_remove(struct mc_client *client,
                                              struct mc_view key, bool force);
 /* results_out: 0 or a code. */
-MC_CHECK_RESULT enum mc_err
-mc_client_batch_remove(struct mc_client *client, const struct mc_view *keys,
-                       size_t count, bool force, int64_t *results_out);
+MC_CHECK_RESULT enum mc_err mc_client_batch_remove(struct mc_client *client,
+                                                   const struct mc_view *keys,
+                                                   size_t count, bool force,
+                                                   int64_t *results_out);
 
 /* Removes what a regular expression finds anywhere in the key (PCRE2, UTF mode,
  * with a limit on its work); leased objects stay unless forced. *removed_out
  * counts. Errors: -600 (bad expression, or its limit was hit), -11. */
-MC_CHECK_RESULT enum mc_err
-mc_client_remove_by_regex(struct mc_client *client, struct mc_view regex,
-                          bool force, uint64_t *removed_out);
+MC_CHECK_RESULT enum mc_err mc_client_remove_by_regex(struct mc_client *client,
+                                                      struct mc_view regex,
+                                                      bool force,
+                                                      uint64_t *removed_out);
 
 /* Removes all objects of the tenant; leased ones stay unless forced. */
 MC_CHECK_RESULT enum mc_err mc_client_remove_all(struct mc_client *client,
@@ -288,8 +294,8 @@ struct mc_client_stats {
     uint64_t hits;
     uint64_t evicted_objects;
     uint64_t evicted_bytes;
-    uint64_t evicted_windows;   /* clearings of a contiguous window */
-    uint64_t alloc_failures;    /* answers of -200 */
+    uint64_t evicted_windows; /* clearings of a contiguous window */
+    uint64_t alloc_failures;  /* answers of -200 */
     struct mc_publisher_stats events;
 };
 void mc_client_stat(struct mc_client *client,

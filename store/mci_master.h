@@ -68,6 +68,10 @@ struct mci_call {
     uint64_t deadline_ns;  /* longest wait for room in the event log */
 };
 
+/* Whether calls may name this tenant. Errors: -600 (a bad name), -1011. */
+MC_CHECK_RESULT enum mc_err mci_master_tenant_check(struct mci_master *master,
+                                                    struct mc_view tenant);
+
 /* ---- clients and segments --------------------------------------------- */
 
 /* A client incarnation. Errors: MC_ERR_NO_AVAILABLE_HANDLE (too many),
@@ -217,7 +221,7 @@ MC_CHECK_RESULT enum mc_err mci_master_get(struct mci_master *master,
 
 /* Gives back the holds that rows took, and clears them. */
 void mci_master_release(struct mci_master *master, struct mci_read_row *rows,
-                        size_t count, uint64_t now_ns);
+                        size_t count);
 
 /* results: 1, 0, or -400. A hit takes the exist lease. */
 MC_CHECK_RESULT enum mc_err mci_master_exist(struct mci_master *master,

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attempt.c - how attempts end: published, discarded, or in doubt. */
+#include "group.h"
+#include "media.h"
+#include "space.h"
+#include "version.h"
+#include "writer.h"
+
+/* ---- without a trace --------------------------------------------------- */
+
+/* An open attempt leaves its queue; its fate is settled. */
+static void close_attempt(const struct mci_change *change, uint32_t index,
+                          enum mci_fate fate)
+{
+    struct mci_shard *shard = change->shard;
+    struct mci_record *record = mci_pool_at(&shard->pool, index);
+    mci_queue_remove(&shard->pool, &shard->open, index);
+    shard->counts.attempts--;
+    mci_fate_settle(change->master, record->number, fate);
+}
+
+void mci_attempt_discard(const struct mci_change *change, uint32_t index,
+                         enum mci_fate fate)
+{
+    struct mci_shard *shard = change->shard;
+    struct mci_record *record = mci_pool_at(&shard->pool, index);
+    if (record->state == MCI_RECORD_DOUBTFUL) {
+        mci_queue_remove(&shard->pool, &shard->doubtful, index);
+        shard->counts.doubtful--;
+        shard->counts.doubtful_bytes -= record->size;
+    } else {
+        close_attempt(change, index, fate);
+    }
+    mci_chain_remove(shard, change->slot, index);
+    mci_record_free(change->master, shard, index, change->leavings);
+}
+
+void mci_attempt_doubt(const struct mci_change *change, uint32_t index)
+{
+    struct mci_shard *shard = change->shard;
+    struct mci_record *record = mci_pool_at(&shard->pool, index);
+    close_attempt(change, index, MCI_FATE_REFUSED);
+    record->state = MCI_RECORD_DOUBTFUL;
+    mci_queue_push_back(&shard->pool, &shard->doubtful, index);
+    shard->counts.doubtful++;
+    shard->counts.doubtful_bytes += record->size;
+}
+
+/* ---- closed segments --------------------------------------------------- */
+
+static bool is_gone(const struct mci_change *change, uint32_t copy)
+{
+    const struct mci_record *record = mci_pool_at(&change->shard->pool, copy);
+    return atomic_load(&mci_space_at(change->master, record->segment)->is_gone);
+}
+
+static void leave_copy(const struct mci_change *change, uint32_t copy)
+{
+    struct mci_record *record = mci_pool_at(&change->shard->pool, copy);
+    mci_leavings_range(change->leavings, record->segment, record->extent,
+                       record->size);
+    record->extent = 0;
+}
+
+static void shed_further(const struct mci_change *change, uint32_t *link)
+{
+    struct mci_pool *pool = &change->shard->pool;
+    while (*link != 0) {
+        uint32_t copy = *link;
+        if (!is_gone(change, copy)) {
+            link = &mci_pool_at(pool, copy)->chain;
+            continue;
+        }
+        leave_copy(change, copy);
+        *link = mci_pool_at(pool, copy)->chain;
+        mci_pool_give(pool, copy);
+    }
+}
+
+static uint32_t count_copies(const struct mci_shard *shard, uint32_t index)
+{
+    uint32_t count = 0;
+    uint32_t copy = mci_copy_first(shard, index);
+    for (; copy != 0; copy = mci_copy_next(shard, copy)) {
+        count++;
+    }
+    return count;
+}
+
+uint32_t mci_attempt_shed(const struct mci_change *change, uint32_t index)
+{
+    struct mci_pool *pool = &change->shard->pool;
+    struct mci_record *record = mci_pool_at(pool, index);
+    struct mci_extras *extras = mci_label_extras(record->label);
+    if (extras) {
+        shed_further(change, &extras->copies);
+    }
+    if (is_gone(change, index)) {
+        leave_copy(change, index);
+        uint32_t next = extras ? extras->copies : 0;
+        if (next != 0) {
+            struct mci_record *copy = mci_pool_at(pool, next);
+            mci_record_move_copy(record, copy);
+            extras->copies = copy->chain;
+            mci_pool_give(pool, next);
+        }
+    }
+    return count_copies(change->shard, index);
+}
+
+/* ---- published --------------------------------------------------------- */
+
+static void settle_soft_pin(const struct mci_change *change,
+                            struct mci_record *record, uint64_t old_soft_ns)
+{
+    struct mci_extras *extras = mci_label_extras(record->label);
+    if (!extras) {
+        return;
+    }
+    uint64_t soft_ns = 0;
+    if (extras->soft_action == MC_SOFT_PIN_ENABLE) {
+        soft_ns = extras->soft_ns > MCI_NEVER - change->now_ns
+                      ? MCI_NEVER
+                      : change->now_ns + extras->soft_ns;
+    } else if (extras->soft_action == MC_SOFT_PIN_PRESERVE) {
+        soft_ns = old_soft_ns;
+    }
+    extras->soft_ns = soft_ns > change->now_ns ? soft_ns : 0;
+    if (extras->soft_ns != 0) {
+        record->marks |= MCI_MARK_SOFT;
+        mci_hint_lower(&change->shard->soft_ns, soft_ns);
+        mci_hint_lower(&change->master->due_ns, soft_ns);
+    }
+}
+
+static uint64_t soft_ns_of(const struct mci_record *record)
+{
+    const struct mci_extras *extras = mci_label_extras(record->label);
+    return extras ? extras->soft_ns : 0;
+}
+
+/* Group and tag of the former version, where the new one names none. */
+static void inherit(struct mci_record *record, struct mci_record *former)
+{
+    struct mci_extras *extras = mci_label_extras(record->label);
+    struct mci_extras *former_extras = mci_label_extras(former->label);
+    if (!extras->member.group && former_extras) {
+        extras->member.group = former_extras->member.group;
+        former_extras->member.group = NULL;
+    }
+    if (record->label->tag_len == 0) {
+        mci_label_inherit(record->label, former->label);
+    }
+}
+
+/* The former version leaves lanes, chain and group; its place on disk is not
+ * this version's. */
+static void step_down(const struct mci_change *change, uint32_t former)
+{
+    struct mci_shard *shard = change->shard;
+    struct mci_record *record = mci_pool_at(&shard->pool, former);
+    struct mci_extras *extras = mci_label_extras(record->label);
+    mci_version_leave_lanes(change->master, shard, former);
+    mci_group_leave(record->label);
+    if (record->marks & MCI_MARK_DISK) {
+        struct mci_writer *writer =
+            mci_writer_at(change->master, extras->disk_client);
+        atomic_fetch_sub(&writer->disk_copies, 1);
+    }
+}
+
+/* The chain is never empty in between, so the slot stays where it is. */
+static void move_to_front(struct mci_shard *shard, struct mci_slot *slot,
+                          uint32_t former, uint32_t index)
+{
+    if (former != 0) {
+        mci_chain_remove(shard, slot, former);
+    }
+    if (slot->index != index) {
+        mci_chain_remove(shard, slot, index);
+        mci_chain_add(shard, slot, index);
+    }
+}
+
+void mci_version_publish(const struct mci_change *change, uint32_t index)
+{
+    struct mci_shard *shard = change->shard;
+    struct mci_record *record = mci_pool_at(&shard->pool, index);
+    uint32_t former = mci_chain_readable(shard, change->slot);
+    struct mci_record *old = former ? mci_pool_at(&shard->pool, former) : NULL;
+    struct mci_media_change media = {.from = NULL};
+    uint64_t old_soft_ns = 0;
+
+    close_attempt(change, index, MCI_FATE_COMMITTED);
+    if (old) {
+        mci_media_from(&media, old, old->marks & MCI_MARK_MEDIA);
+        old_soft_ns = soft_ns_of(old);
+        record->marks |= old->marks & MCI_MARK_HARD;
+        step_down(change, former);
+        inherit(record, old);
+    }
+    settle_soft_pin(change, record, old_soft_ns);
+    record->state = MCI_RECORD_READABLE;
+    move_to_front(shard, change->slot, former, index);
+    record->used_ns = change->now_ns;
+    record->lease_ns = 0;
+    mci_media_to(&media, record, MC_MEDIUM_CPU);
+    mci_media_change(change->master, shard, &media, change->reserved);
+    shard->counts.commits++;
+    mci_group_join(record->label, mci_ref_make(shard->index, index));
+    mci_version_enter_lanes(change->master, shard, index);
+    if (old) {
+        mci_version_retire(change, former);
+    }
+}
+
+/* ---- promoted ---------------------------------------------------------- */
+
+/* The owner of the promotion's extent is its record, so the version moves there;
+ * the record that it leaves is the spare one for when memory goes again. */
+void mci_attempt_promote(const struct mci_change *change, uint32_t index,
+                         uint32_t target)
+{
+    struct mci_shard *shard = change->shard;
+    struct mci_record *record = mci_pool_at(&shard->pool, index);
+    struct mci_record *version = mci_pool_at(&shard->pool, target);
+    struct mci_label *label = record->label;
+    struct mci_extras *extras = mci_label_extras(version->label);
+
+    close_attempt(change, index, MCI_FATE_COMMITTED);
+    record->label = version->label;
+    record->number = version->number;
+    record->lease_ns = version->lease_ns;
+    record->used_ns = change->now_ns;
+    record->marks = version->marks;
+    version->label = label; /* names the chain until it has left */
+    record->state = MCI_RECORD_READABLE;
+    move_to_front(shard, change->slot, target, index);
+
+    *version = (struct mci_record){.label = NULL};
+    mci_leavings_label(change->leavings, label);
+    extras->spare = target;
+    atomic_fetch_sub_explicit(&change->master->object_count, 1,
+                              memory_order_relaxed);
+    mci_group_move(record->label, mci_ref_make(shard->index, index));
+    mci_version_enter_lanes(change->master, shard, index);
+    if (record->marks & MCI_MARK_SOFT) {
+        mci_hint_lower(&shard->soft_ns, extras->soft_ns);
+        mci_hint_lower(&change->master->due_ns, extras->soft_ns);
+    }
+    struct mci_media_change media = {.from = NULL};
+    mci_media_to(&media, record, MC_MEDIUM_CPU);
+    mci_media_change(change->master, shard, &media, change->reserved);
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* client.c - opening and closing, and what concerns a client as a whole. */
+#include "client.h"
+
+#include <string.h>
+#include <sys/random.h>
+
+#include "mci_alloc.h"
+#include "mci_client.h"
+
+#define SEGMENT_BYTES (64 * UINT64_C(1048576))
+#define TIMEOUT_MS 30000
+#define SEGMENT_LABEL "embedded"
+#define EPOCH_RANDOM_BITS 16
+
+/* ---- opening ----------------------------------------------------------- */
+
+static bool is_set(const char *text)
+{
+    return text && text[0] != '\0';
+}
+
+static enum mc_err check_opts(const struct mc_client_opts *opts)
+{
+    if (is_set(opts->master) && strcmp(opts->master, "embedded") != 0) {
+        return MC_ERR_NOT_SUPPORTED;
+    }
+    if (opts->tenant && strlen(opts->tenant) > MC_TENANT_LEN_MAX) {
+        return MC_ERR_INVALID_PARAMS;
+    }
+    bool is_wanted = mci_publisher_is_wanted(&opts->events) ||
+                     is_set(opts->events.backend_id);
+    return is_wanted ? mci_publisher_check(&opts->events) : MC_OK;
+}
+
+/* Unique, and the greater is the newer. */
+static uint64_t make_epoch(void)
+{
+    uint16_t dice = 0;
+    if (getrandom(&dice, sizeof dice, GRND_NONBLOCK) != (ssize_t)sizeof dice) {
+        dice = (uint16_t)mci_clock_ns();
+    }
+    return mci_clock_wall_ms() << EPOCH_RANDOM_BITS | dice;
+}
+
+/* The log comes with its consumer, before the master has anything to say. */
+static enum mc_err open_events(struct mc_client *client,
+                               const struct mc_publisher_opts *events)
+{
+    const struct mci_log_opts log = {.epoch = make_epoch(),
+                                     .capacity = events->queue_capacity,
+                                     .overflow = events->overflow};
+    enum mc_err err = mci_event_log_create(&log, &client->log);
+    if (err == MC_OK && mci_publisher_is_wanted(events)) {
+        err = mci_publisher_create(events, client->log, &client->publisher);
+    }
+    return err;
+}
+
+static enum mc_err open_segment(struct mc_client *client,
+                                const struct mc_client_opts *opts)
+{
+    uint64_t bytes = opts->segment_bytes;
+    if (bytes == 0) {
+        bytes = SEGMENT_BYTES;
+    } else if (bytes == MC_NONE) {
+        bytes = 0;
+    }
+    const struct mci_segment_opts segment = {.bytes = bytes,
+                                             .label = SEGMENT_LABEL,
+                                             .no_prefault = opts->no_prefault};
+    return mci_segment_init(&client->segment, &segment);
+}
+
+static enum mc_err lend_segment(struct mc_client *client)
+{
+    if (client->segment.bytes == 0) {
+        return MC_OK;
+    }
+    const struct mci_lent lent = {.name = client->segment.label,
+                                  .bytes = client->segment.bytes,
+                                  .client = client->id};
+    return mci_master_segment_add(client->master, &lent, &client->segment_id);
+}
+
+static enum mc_err open_master(struct mc_client *client,
+                               const struct mc_store_opts *store)
+{
+    const struct mci_master_opts opts = {.store = *store,
+                                         .log = client->log,
+                                         .expected_bytes =
+                                             client->segment.bytes};
+    enum mc_err err = mci_master_create(&opts, &client->master);
+    if (err != MC_OK) {
+        return err;
+    }
+    client->link = mci_link_direct(client->master);
+    err = mci_master_tenant_check(client->master, mc_view_str(client->tenant));
+    if (err == MC_OK) {
+        err = mci_master_client_add(client->master, &client->id);
+    }
+    if (err == MC_OK) {
+        err = lend_segment(client);
+    }
+    return err == MC_OK ? mci_sweeper_start(&client->sweeper, client->master)
+                        : err;
+}
+
+static void set_fields(struct mc_client *client,
+                       const struct mc_client_opts *opts)
+{
+    client->segment.fd = -1;
+    client->timeout_ms = opts->timeout_ms ? opts->timeout_ms : TIMEOUT_MS;
+    if (opts->tenant) {
+        memcpy(client->tenant, opts->tenant, strlen(opts->tenant));
+    }
+}
+
+enum mc_err mc_client_open(const struct mc_client_opts *opts,
+                           struct mc_client **client_out)
+{
+    static const struct mc_client_opts defaults;
+    opts = opts ? opts : &defaults;
+    enum mc_err err = check_opts(opts);
+    if (err != MC_OK) {
+        return err;
+    }
+    struct mc_client *client = mci_calloc(1, sizeof *client);
+    if (!client) {
+        return MC_ERR_NOMEM;
+    }
+    set_fields(client, opts);
+    err = open_segment(client, opts);
+    if (err == MC_OK) {
+        err = open_events(client, &opts->events);
+    }
+    if (err == MC_OK) {
+        err = open_master(client, &opts->store);
+    }
+    if (err != MC_OK) {
+        mc_client_close(client);
+        return err;
+    }
+    *client_out = client;
+    return MC_OK;
+}
+
+void mc_client_close(struct mc_client *client)
+{
+    if (!client) {
+        return;
+    }
+    mci_sweeper_stop(&client->sweeper);
+    mci_publisher_destroy(client->publisher);
+    mci_master_destroy(client->master);
+    mci_event_log_destroy(client->log);
+    mci_segment_fini(&client->segment);
+    mci_free(client);
+}
+
+/* ---- for the calls ----------------------------------------------------- */
+
+struct mci_call mci_client_call(const struct mc_client *client)
+{
+    uint64_t now_ns = mci_clock_ns();
+    return (struct mci_call){
+        .client = client->id,
+        .tenant = mc_view_str(client->tenant),
+        .now_ns = now_ns,
+        .deadline_ns = mci_clock_deadline(now_ns, client->timeout_ms)};
+}
+
+uint8_t *mci_client_memory(const struct mc_client *client,
+                           const struct mci_place *place, uint64_t len)
+{
+    if (place->segment != client->segment_id || len > client->segment.bytes ||
+        place->offset > client->segment.bytes - len) {
+        return NULL;
+    }
+    return client->segment.base + place->offset;
+}
+
+enum mc_err mci_client_refuse(int64_t *results, size_t count, enum mc_err err)
+{
+    for (size_t i = 0; results && i < count; i++) {
+        results[i] = err;
+    }
+    return err;
+}
+
+enum mc_err mci_client_check_rows(const void *keys, const int64_t *results,
+                                  size_t count)
+{
+    bool is_sound = count <= MC_ROWS_MAX && (count == 0 || (keys && results));
+    return is_sound ? MC_OK : MC_ERR_INVALID_PARAMS;
+}
+
+/* ---- state ------------------------------------------------------------- */
+
+struct mci_event_log *mci_client_log(struct mc_client *client)
+{
+    return client->log;
+}
+
+struct mci_master *mci_client_master(struct mc_client *client)
+{
+    return client->master;
+}
+
+uint64_t mc_client_last_event_id(struct mc_client *client)
+{
+    return mci_event_log_last_id(client->log);
+}
+
+static void stat_events(struct mc_client *client,
+                        struct mc_publisher_stats *events)
+{
+    if (client->publisher) {
+        mci_publisher_stats(client->publisher, events);
+        return;
+    }
+    struct mci_log_stats log;
+    mci_event_log_stats(client->log, &log);
+    events->epoch = mci_event_log_epoch(client->log);
+    events->last_event_id = log.last_id;
+    events->dropped_events = log.dropped;
+    events->queue_depth = log.depth;
+    events->queue_capacity = log.capacity;
+    events->blocked_writers = log.waits;
+}
+
+void mc_client_stat(struct mc_client *client, struct mc_client_stats *stats_out)
+{
+    struct mci_master_stats master;
+    client->link.ops->stat(client->link.ctx, &master);
+    struct mc_client_stats stats = {.capacity_bytes = master.capacity_bytes,
+                                    .allocated_bytes = master.allocated_bytes,
+                                    .leased_only_bytes =
+                                        master.leased_only_bytes,
+                                    .objects = master.objects,
+                                    .attempts = master.attempts,
+                                    .puts = master.commits,
+                                    .gets = master.gets,
+                                    .hits = master.hits,
+                                    .evicted_objects = master.evicted_objects,
+                                    .evicted_bytes = master.evicted_bytes,
+                                    .evicted_windows = master.evicted_windows,
+                                    .alloc_failures = master.alloc_failures};
+    stat_events(client, &stats.events);
+    *stats_out = stats;
+}

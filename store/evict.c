@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* evict.c - which copy goes next.
+ *
+ * Lanes publish the last use of their heads and, where a walk through a lane
+ * found nothing that may go, a time before which looking again is useless. So a
+ * store full of leases costs each hopeless allocation a look at some atomics,
+ * not a walk through everything.
+ */
+#include "evict.h"
+
+#include <string.h>
+
+#include "group.h"
+#include "lease.h"
+#include "media.h"
+#include "space.h"
+#include "version.h"
+
+#define SHARDS_COMPARED 64 /* heads that are compared, where there are more */
+
+/* ---- may it go --------------------------------------------------------- */
+
+static bool is_spared(const struct mci_eviction *eviction,
+                      const struct mci_shard *shard,
+                      const struct mci_record *version)
+{
+    const struct mci_spot *spot = eviction->spared;
+    return spot && spot->shard == shard->index &&
+           spot->tenant == version->label->tenant &&
+           mc_view_equal(spot->key, mci_label_key(version->label));
+}
+
+/* The level at which a readable version may go; *until_ns_out (0: not known) is
+ * when a lease ends that stands in the way. */
+static enum mci_level level_of(const struct mci_eviction *eviction,
+                               const struct mci_shard *shard,
+                               const struct mci_record *version)
+{
+    const struct mci_master *master = eviction->master;
+    if ((version->marks & MCI_MARK_HARD) || version->holds > 0 ||
+        is_spared(eviction, shard, version) ||
+        mci_lease_until(master, version, true) > eviction->now_ns) {
+        return MCI_LEVEL_BLOCKED;
+    }
+    bool is_soft = version->marks & MCI_MARK_SOFT;
+    if (is_soft && master->opts.no_evict_soft_pinned) {
+        return MCI_LEVEL_BLOCKED;
+    }
+    if (mci_lease_until(master, version, false) > eviction->now_ns) {
+        return is_soft ? MCI_LEVEL_ASKED_SOFT : MCI_LEVEL_ASKED;
+    }
+    return is_soft ? MCI_LEVEL_SOFT : MCI_LEVEL_PLAIN;
+}
+
+/* Takes a version out of its group, whose lease no longer covers it then;
+ * false if the group is leased by now. Ungrouped: true. */
+static bool leave_group_for_good(const struct mci_eviction *eviction,
+                                 enum mci_level level,
+                                 const struct mci_record *version)
+{
+    struct mci_group *group = mci_group_of(version->label);
+    if (!group) {
+        return true;
+    }
+    bool firm = level >= MCI_LEVEL_ASKED;
+    mci_group_lock(group);
+    bool may_go = mci_lease_until_locked(eviction->master, version, firm) <=
+                  eviction->now_ns;
+    if (may_go) {
+        mci_list_remove(&mci_label_extras(version->label)->member.link);
+    }
+    mci_group_unlock(group);
+    return may_go;
+}
+
+/* A copy's version: itself, or the one it belongs to. */
+static uint32_t version_of(const struct mci_shard *shard, uint32_t copy)
+{
+    const struct mci_record *record = mci_pool_at(&shard->pool, copy);
+    return record->state == MCI_RECORD_COPY ? (uint32_t)record->number : copy;
+}
+
+static bool evict_copy(const struct mci_eviction *eviction,
+                       enum mci_level level, struct mci_shard *shard,
+                       uint32_t copy, struct mci_leavings *leavings,
+                       uint32_t *reserved)
+{
+    uint32_t index = version_of(shard, copy);
+    const struct mci_record *version = mci_pool_at(&shard->pool, index);
+    if (!leave_group_for_good(eviction, level, version)) {
+        return false;
+    }
+    struct mci_spot spot;
+    mci_spot_of(eviction->master, version, &spot);
+    struct mci_change change = {
+        .master = eviction->master,
+        .shard = shard,
+        .slot = mci_table_find(&shard->table, &shard->pool, &spot),
+        .now_ns = eviction->now_ns,
+        .reserved = reserved,
+        .leavings = leavings};
+    shard->counts.evicted_objects++;
+    shard->counts.evicted_bytes += version->size;
+    mci_version_drop_copy(&change, index, copy);
+    return true;
+}
+
+/* ---- the oldest one ---------------------------------------------------- */
+
+static struct mci_lane *lane_at(const struct mci_eviction *eviction,
+                                enum mci_level level, uint32_t shard)
+{
+    enum mci_lane_kind kind =
+        level == MCI_LEVEL_PLAIN || level == MCI_LEVEL_ASKED ? MCI_LANE_PLAIN
+                                                             : MCI_LANE_SOFT;
+    return &eviction->space
+                ->lanes[(size_t)kind * eviction->master->shard_count + shard];
+}
+
+static _Atomic uint64_t *blocked_of(struct mci_lane *lane, enum mci_level level)
+{
+    return &lane->blocked_ns[level >= MCI_LEVEL_ASKED];
+}
+
+#define NO_SHARD UINT32_MAX
+#define WORD_BITS 64
+
+/* Shards in which this call has found nothing; cleared at the first of them. */
+struct tried {
+    bool is_any;
+    uint64_t bits[MCI_SHARDS_MAX / WORD_BITS];
+};
+
+static bool was_tried(const struct tried *tried, uint32_t shard)
+{
+    return tried->is_any &&
+           (tried->bits[shard / WORD_BITS] >> (shard % WORD_BITS) & 1) != 0;
+}
+
+static void note_tried(struct tried *tried, uint32_t shard,
+                       uint32_t shard_count)
+{
+    if (!tried->is_any) {
+        size_t words = (shard_count + WORD_BITS - 1) / WORD_BITS;
+        memset(tried->bits, 0, words * sizeof tried->bits[0]);
+        tried->is_any = true;
+    }
+    tried->bits[shard / WORD_BITS] |= UINT64_C(1) << (shard % WORD_BITS);
+}
+
+static bool is_blocked(const struct mci_eviction *eviction,
+                       enum mci_level level, struct mci_lane *lane)
+{
+    return atomic_load_explicit(blocked_of(lane, level), memory_order_relaxed) >
+           eviction->now_ns;
+}
+
+/* The shard whose lane has the oldest head, of SHARDS_COMPARED or, if that finds
+ * none, more of them. */
+static uint32_t pick_shard(const struct mci_eviction *eviction,
+                           enum mci_level level, const struct tried *tried)
+{
+    uint32_t count = eviction->master->shard_count;
+    uint32_t start = atomic_fetch_add_explicit(
+        &eviction->space->turn, SHARDS_COMPARED, memory_order_relaxed);
+    uint64_t oldest_ns = MCI_NEVER;
+    uint32_t picked = NO_SHARD;
+    for (uint32_t i = 0; i < count; i++) {
+        if (i >= SHARDS_COMPARED && picked != NO_SHARD) {
+            break;
+        }
+        uint32_t shard = (start + i) & (count - 1);
+        struct mci_lane *lane = lane_at(eviction, level, shard);
+        uint64_t used_ns =
+            atomic_load_explicit(&lane->head_used_ns, memory_order_relaxed);
+        if (used_ns < oldest_ns && !is_blocked(eviction, level, lane) &&
+            !was_tried(tried, shard)) {
+            oldest_ns = used_ns;
+            picked = shard;
+        }
+    }
+    return picked;
+}
+
+/* When looking at a version again can make sense; 0: any time. */
+static uint64_t wait_until(const struct mci_eviction *eviction,
+                           enum mci_level level, const struct mci_shard *shard,
+                           const struct mci_record *version)
+{
+    if (version->holds > 0 || is_spared(eviction, shard, version)) {
+        return 0;
+    }
+    return mci_lease_until(eviction->master, version, level >= MCI_LEVEL_ASKED);
+}
+
+/* The first copy of the lane that may go; those before it move to the tail. 0 if
+ * there is none, and then it is noted for how long. */
+static uint32_t find_in_lane(const struct mci_eviction *eviction,
+                             enum mci_level level, struct mci_shard *shard)
+{
+    struct mci_lane *lane = lane_at(eviction, level, shard->index);
+    uint64_t blocked_ns = MCI_NEVER;
+    for (uint32_t left = lane->count; left > 0; left--) {
+        uint32_t copy = lane->queue.head;
+        const struct mci_record *version =
+            mci_pool_at(&shard->pool, version_of(shard, copy));
+        if (level_of(eviction, shard, version) <= level) {
+            return copy;
+        }
+        uint64_t until_ns = wait_until(eviction, level, shard, version);
+        blocked_ns = until_ns < blocked_ns ? until_ns : blocked_ns;
+        mci_lane_to_tail(eviction->master, shard, copy, version->marks);
+    }
+    atomic_store_explicit(blocked_of(lane, level), blocked_ns,
+                          memory_order_relaxed);
+    return 0;
+}
+
+static enum mci_evicted evict_in_shard(const struct mci_eviction *eviction,
+                                       enum mci_level level, uint64_t min_bytes,
+                                       struct mci_shard *shard,
+                                       struct mci_leavings *leavings)
+{
+    uint32_t reserved = 0;
+    if (mci_media_reserve(eviction->master, 1, eviction->cls,
+                          eviction->deadline_ns, &reserved) != MC_OK) {
+        return MCI_EVICTED_TIMEOUT;
+    }
+    enum mci_evicted evicted = MCI_EVICTED_NONE;
+    mci_shard_lock(shard);
+    uint32_t copy = find_in_lane(eviction, level, shard);
+    if (copy != 0 && mci_pool_at(&shard->pool, copy)->size < min_bytes) {
+        evicted = MCI_EVICTED_SMALL;
+    } else if (copy != 0 &&
+               evict_copy(eviction, level, shard, copy, leavings, &reserved)) {
+        evicted = MCI_EVICTED_ONE;
+    }
+    mci_shard_unlock(shard);
+    mci_media_unreserve(eviction->master, reserved);
+    return evicted;
+}
+
+enum mci_evicted mci_evict_oldest(const struct mci_eviction *eviction,
+                                  enum mci_level level, uint64_t min_bytes,
+                                  struct mci_leavings *leavings)
+{
+    struct mci_master *master = eviction->master;
+    bool is_soft = level == MCI_LEVEL_SOFT || level == MCI_LEVEL_ASKED_SOFT;
+    if (is_soft && master->opts.no_evict_soft_pinned) {
+        return MCI_EVICTED_NONE;
+    }
+    struct tried tried;
+    tried.is_any = false;
+    for (;;) {
+        uint32_t shard = pick_shard(eviction, level, &tried);
+        if (shard == NO_SHARD) {
+            return MCI_EVICTED_NONE;
+        }
+        enum mci_evicted evicted = evict_in_shard(
+            eviction, level, min_bytes, &master->shards[shard], leavings);
+        if (evicted != MCI_EVICTED_NONE) {
+            return evicted;
+        }
+        note_tried(&tried, shard, master->shard_count);
+    }
+}
+
+/* ---- a certain one ----------------------------------------------------- */
+
+/* The copy of the version that stands in the space with this extent, or 0. */
+static uint32_t copy_of(const struct mci_eviction *eviction,
+                        const struct mci_shard *shard, uint32_t index,
+                        uint32_t extent)
+{
+    if (index >= shard->pool.touched ||
+        mci_pool_at(&shard->pool, index)->state != MCI_RECORD_READABLE) {
+        return 0;
+    }
+    uint32_t copy = mci_copy_first(shard, index);
+    for (; copy != 0; copy = mci_copy_next(shard, copy)) {
+        const struct mci_record *record = mci_pool_at(&shard->pool, copy);
+        if (record->extent == extent &&
+            record->segment == eviction->space->slot) {
+            return copy;
+        }
+    }
+    return 0;
+}
+
+enum mci_level mci_evict_level(const struct mci_eviction *eviction,
+                               uint64_t ref, uint32_t extent)
+{
+    struct mci_shard *shard = &eviction->master->shards[ref >> 32];
+    uint32_t index = (uint32_t)ref;
+    enum mci_level level = MCI_LEVEL_BLOCKED;
+    mci_shard_lock(shard);
+    if (copy_of(eviction, shard, index, extent) != 0) {
+        level = level_of(eviction, shard, mci_pool_at(&shard->pool, index));
+    }
+    mci_shard_unlock(shard);
+    return level;
+}
+
+enum mci_evicted mci_evict_extent(const struct mci_eviction *eviction,
+                                  enum mci_level level, uint64_t ref,
+                                  uint32_t extent,
+                                  struct mci_leavings *leavings)
+{
+    struct mci_shard *shard = &eviction->master->shards[ref >> 32];
+    uint32_t index = (uint32_t)ref;
+    uint32_t reserved = 0;
+    if (mci_media_reserve(eviction->master, 1, eviction->cls,
+                          eviction->deadline_ns, &reserved) != MC_OK) {
+        return MCI_EVICTED_TIMEOUT;
+    }
+    enum mci_evicted evicted = MCI_EVICTED_NONE;
+    mci_shard_lock(shard);
+    uint32_t copy = copy_of(eviction, shard, index, extent);
+    if (copy != 0 &&
+        level_of(eviction, shard, mci_pool_at(&shard->pool, index)) <= level &&
+        evict_copy(eviction, level, shard, copy, leavings, &reserved)) {
+        evicted = MCI_EVICTED_ONE;
+    }
+    mci_shard_unlock(shard);
+    mci_media_unreserve(eviction->master, reserved);
+    return evicted;
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* evict_group.c - one member gone, the rest of the group should go too.
+ *
+ * Members are taken one by one, each under its own shard lock, and the group's
+ * deadline is judged for each: once the group is leased, its eviction ends. One
+ * allocation does a bounded part of it; what is left waits in a line and is the
+ * first to go next time.
+ */
+#include "evict.h"
+#include "group.h"
+#include "version.h"
+
+#define MEMBERS_PER_TURN 64
+
+/* The next member in turn; false if there is none or the group is leased. */
+static bool next_member(const struct mci_eviction *eviction,
+                        enum mci_level level, struct mci_group *group,
+                        uint64_t *ref_out)
+{
+    bool found = false;
+    mci_group_lock(group);
+    uint64_t until_ns = group->lease_ns;
+    if (level < MCI_LEVEL_ASKED && group->asked_ns > until_ns) {
+        until_ns = group->asked_ns;
+    }
+    if (until_ns <= eviction->now_ns && !mci_list_is_empty(&group->members)) {
+        struct mci_link *link = group->members.next;
+        *ref_out = MCI_CONTAINER(link, struct mci_member, link)->ref;
+        mci_list_remove(link);
+        mci_list_push_back(&group->members, link);
+        found = true;
+    }
+    mci_group_unlock(group);
+    return found;
+}
+
+/* Where a member's first copy stands, if it still is one. */
+struct stand {
+    struct mci_space *space;
+    uint32_t extent;
+    uint64_t bytes;
+};
+
+static bool locate(const struct mci_eviction *eviction,
+                   const struct mci_group *group, uint64_t ref,
+                   struct stand *stand_out)
+{
+    struct mci_shard *shard = &eviction->master->shards[ref >> 32];
+    uint32_t index = (uint32_t)ref;
+    bool found = false;
+    mci_shard_lock(shard);
+    const struct mci_record *record = mci_pool_at(&shard->pool, index);
+    if (record->state == MCI_RECORD_READABLE && record->extent != 0 &&
+        mci_group_of(record->label) == group) {
+        stand_out->space = mci_space_at(eviction->master, record->segment);
+        stand_out->extent = record->extent;
+        stand_out->bytes = record->size;
+        found = true;
+    }
+    mci_shard_unlock(shard);
+    return found;
+}
+
+static enum mci_evicted evict_member(const struct mci_eviction *eviction,
+                                     enum mci_level level,
+                                     const struct mci_group *group,
+                                     uint64_t ref)
+{
+    struct mci_eviction here = *eviction;
+    struct stand stand;
+    if (!locate(eviction, group, ref, &stand)) {
+        return MCI_EVICTED_NONE;
+    }
+    struct mci_leavings leavings;
+    mci_leavings_init(&leavings);
+    here.space = stand.space;
+    enum mci_evicted evicted =
+        mci_evict_extent(&here, level, ref, stand.extent, &leavings);
+    if (evicted == MCI_EVICTED_ONE) {
+        eviction->sink(eviction->sink_ctx, &leavings);
+    }
+    return evicted;
+}
+
+/* Puts the group into the line, which then has the reference. */
+static void line_up(struct mci_master *master, struct mci_group *group,
+                    bool first)
+{
+    bool is_new = false;
+    (void)pthread_mutex_lock(&master->partial_lock);
+    if (!group->is_partial) {
+        group->is_partial = true;
+        is_new = true;
+        if (first) {
+            mci_list_push_front(&master->partial, &group->partial_link);
+        } else {
+            mci_list_push_back(&master->partial, &group->partial_link);
+        }
+    }
+    (void)pthread_mutex_unlock(&master->partial_lock);
+    if (!is_new) {
+        mci_group_put(master, group);
+    }
+}
+
+void mci_evict_group(const struct mci_eviction *eviction, enum mci_level level,
+                     struct mci_group *group)
+{
+    uint64_t ref = 0;
+    uint64_t first_left = 0; /* a member that stays: once around is enough */
+    for (unsigned i = 0; i < MEMBERS_PER_TURN; i++) {
+        if (!next_member(eviction, level, group, &ref) || ref == first_left) {
+            mci_group_put(eviction->master, group);
+            return;
+        }
+        enum mci_evicted evicted = evict_member(eviction, level, group, ref);
+        if (evicted == MCI_EVICTED_TIMEOUT) {
+            break;
+        }
+        if (evicted != MCI_EVICTED_ONE && first_left == 0) {
+            first_left = ref;
+        }
+    }
+    line_up(eviction->master, group, false);
+}
+
+static struct mci_group *next_in_line(struct mci_master *master)
+{
+    struct mci_group *group = NULL;
+    (void)pthread_mutex_lock(&master->partial_lock);
+    if (!mci_list_is_empty(&master->partial)) {
+        struct mci_link *link = master->partial.next;
+        group = MCI_CONTAINER(link, struct mci_group, partial_link);
+        mci_list_remove(link);
+        group->is_partial = false;
+    }
+    (void)pthread_mutex_unlock(&master->partial_lock);
+    return group;
+}
+
+/* The next member of a partial group. One that stands in another space, or may
+ * not go, ends the group's turn in the line: its members stay in their lanes. */
+enum mci_evicted mci_evict_partial(const struct mci_eviction *eviction,
+                                   enum mci_level level, uint64_t min_bytes,
+                                   struct mci_leavings *leavings)
+{
+    struct mci_master *master = eviction->master;
+    struct mci_group *group = next_in_line(master);
+    enum mci_evicted evicted = MCI_EVICTED_NONE;
+    struct stand stand;
+    uint64_t ref = 0;
+    if (!group) {
+        return MCI_EVICTED_NONE;
+    }
+    if (next_member(eviction, level, group, &ref) &&
+        locate(eviction, group, ref, &stand) &&
+        stand.space == eviction->space) {
+        if (stand.bytes < min_bytes) {
+            line_up(master, group, true);
+            return MCI_EVICTED_SMALL;
+        }
+        evicted =
+            mci_evict_extent(eviction, level, ref, stand.extent, leavings);
+    }
+    mci_group_put(master, group);
+    return evicted;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* link.c - the direct link. */
+#include "mci_link.h"
+
+static enum mc_err put_start(void *ctx, const struct mci_call *call,
+                             const struct mc_replicate_config *config,
+                             struct mci_write_row *rows, size_t count)
+{
+    return mci_master_put_start(ctx, call, config, rows, count);
+}
+
+static enum mc_err upsert_start(void *ctx, const struct mci_call *call,
+                                const struct mc_replicate_config *config,
+                                struct mci_write_row *rows, size_t count)
+{
+    return mci_master_upsert_start(ctx, call, config, rows, count);
+}
+
+static enum mc_err put_end(void *ctx, const struct mci_call *call,
+                           struct mci_write_row *rows, size_t count)
+{
+    return mci_master_put_end(ctx, call, rows, count);
+}
+
+static enum mc_err put_revoke(void *ctx, const struct mci_call *call,
+                              struct mci_write_row *rows, size_t count)
+{
+    return mci_master_put_revoke(ctx, call, rows, count);
+}
+
+static enum mc_err get(void *ctx, const struct mci_call *call,
+                       struct mci_read_row *rows, size_t count)
+{
+    return mci_master_get(ctx, call, rows, count);
+}
+
+static void release(void *ctx, struct mci_read_row *rows, size_t count)
+{
+    mci_master_release(ctx, rows, count);
+}
+
+static enum mc_err exist(void *ctx, const struct mci_call *call,
+                         const struct mc_view *keys, size_t count,
+                         int64_t *results_out)
+{
+    return mci_master_exist(ctx, call, keys, count, results_out);
+}
+
+static enum mc_err get_size(void *ctx, const struct mci_call *call,
+                            const struct mc_view *keys, size_t count,
+                            int64_t *results_out)
+{
+    return mci_master_get_size(ctx, call, keys, count, results_out);
+}
+
+static enum mc_err probe(void *ctx, const struct mci_call *call,
+                         const struct mc_view *keys, size_t count,
+                         struct mc_probe *probes_out, int64_t *results_out)
+{
+    return mci_master_probe(ctx, call, keys, count, probes_out, results_out);
+}
+
+static enum mc_err remove_keys(void *ctx, const struct mci_call *call,
+                               const struct mc_view *keys, size_t count,
+                               bool force, int64_t *results_out)
+{
+    return mci_master_remove(ctx, call, keys, count, force, results_out);
+}
+
+static enum mc_err remove_by_regex(void *ctx, const struct mci_call *call,
+                                   struct mc_view regex, bool force,
+                                   uint64_t *removed_out)
+{
+    return mci_master_remove_by_regex(ctx, call, regex, force, removed_out);
+}
+
+static enum mc_err remove_all(void *ctx, const struct mci_call *call,
+                              bool force, uint64_t *removed_out)
+{
+    return mci_master_remove_all(ctx, call, force, removed_out);
+}
+
+static enum mc_err list(void *ctx, struct mc_view tenant,
+                        struct mci_cursor *cursor, struct mci_page *page)
+{
+    return mci_master_list(ctx, tenant, cursor, page);
+}
+
+static void stat_master(void *ctx, struct mci_master_stats *stats_out)
+{
+    mci_master_stat(ctx, stats_out);
+}
+
+struct mci_link mci_link_direct(struct mci_master *master)
+{
+    static const struct mci_link_ops ops = {.put_start = put_start,
+                                            .upsert_start = upsert_start,
+                                            .put_end = put_end,
+                                            .put_revoke = put_revoke,
+                                            .get = get,
+                                            .release = release,
+                                            .exist = exist,
+                                            .get_size = get_size,
+                                            .probe = probe,
+                                            .remove = remove_keys,
+                                            .remove_by_regex = remove_by_regex,
+                                            .remove_all = remove_all,
+                                            .list = list,
+                                            .stat = stat_master};
+    return (struct mci_link){.ops = &ops, .ctx = master};
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* master_check.c - do all structures agree? For tests. */
+#include "group.h"
+#include "lease.h"
+#include "mc_log.h"
+#include "space.h"
+#include "version.h"
+#include "writer.h"
+
+struct tally {
+    struct mci_master *master;
+    uint64_t objects;
+    uint64_t attempts;
+    uint64_t doubtful;
+    uint64_t waiting_bytes;
+    uint64_t main_records; /* with a number: those that max_objects bounds */
+    uint64_t extents;
+    uint64_t in_lanes;   /* copies of readable versions */
+    uint64_t lane_count; /* as the lanes say */
+    bool is_sound;
+};
+
+static void expect(struct tally *tally, bool holds, const char *what)
+{
+    if (!holds) {
+        mc_log(MC_LOG_ERROR, "master: check: %s", what);
+        tally->is_sound = false;
+    }
+}
+
+/* The extent of a copy names the version as its owner. */
+static void check_extent(struct tally *tally, const struct mci_shard *shard,
+                         uint32_t index, uint32_t copy)
+{
+    const struct mci_record *record = mci_pool_at(&shard->pool, copy);
+    const struct mci_space *space =
+        mci_space_at(tally->master, record->segment);
+    struct mci_extent extent = mci_extents_get(space->extents, record->extent);
+    expect(tally, extent.state == MCI_EXTENT_ALLOCATED, "extent is free");
+    expect(tally, extent.len >= record->size, "extent is short");
+    expect(tally, extent.offset == record->offset, "offset differs");
+    expect(tally,
+           mci_pool_at(&shard->pool, index)->state != MCI_RECORD_READABLE ||
+               mci_ref_of_owner(extent.owner) ==
+                   mci_ref_make(shard->index, index),
+           "extent has another owner");
+    tally->extents++;
+}
+
+static void check_copies(struct tally *tally, const struct mci_shard *shard,
+                         uint32_t index)
+{
+    const struct mci_record *record = mci_pool_at(&shard->pool, index);
+    bool waits =
+        record->state == MCI_RECORD_LIMBO || record->state == MCI_RECORD_HELD;
+    uint32_t copy = mci_copy_first(shard, index);
+    for (; copy != 0; copy = mci_copy_next(shard, copy)) {
+        check_extent(tally, shard, index, copy);
+        tally->in_lanes += record->state == MCI_RECORD_READABLE;
+        tally->waiting_bytes +=
+            waits ? mci_pool_at(&shard->pool, copy)->size : 0;
+    }
+}
+
+/* A record that is in the chain of its key. */
+static void check_chained(struct tally *tally, const struct mci_shard *shard,
+                          uint32_t index)
+{
+    const struct mci_record *record = mci_pool_at(&shard->pool, index);
+    struct mci_spot spot;
+    mci_spot_of(tally->master, record, &spot);
+    const struct mci_slot *slot =
+        mci_table_find(&shard->table, &shard->pool, &spot);
+    expect(tally, slot != NULL, "record is not in the table");
+    uint32_t at = slot ? slot->index : 0;
+    while (at != 0 && at != index) {
+        at = mci_pool_at(&shard->pool, at)->chain;
+    }
+    expect(tally, at == index, "record is not in its chain");
+    if (record->state == MCI_RECORD_READABLE) {
+        expect(tally, slot && slot->index == index, "readable is not first");
+    }
+}
+
+static void check_record(struct tally *tally, const struct mci_shard *shard,
+                         uint32_t index)
+{
+    const struct mci_record *record = mci_pool_at(&shard->pool, index);
+    switch ((enum mci_record_state)record->state) {
+    case MCI_RECORD_READABLE:
+        tally->objects++;
+        expect(tally, record->marks & MCI_MARK_MEDIA, "readable by nothing");
+        expect(tally,
+               ((record->marks & MCI_MARK_CPU) != 0) == (record->extent != 0),
+               "medium and copies differ");
+        check_chained(tally, shard, index);
+        break;
+    case MCI_RECORD_OPEN:
+        tally->attempts++;
+        check_chained(tally, shard, index);
+        break;
+    case MCI_RECORD_DOUBTFUL:
+        tally->doubtful++;
+        check_chained(tally, shard, index);
+        break;
+    case MCI_RECORD_HELD:
+        expect(tally, record->holds > 0, "held by nobody");
+        break;
+    default:
+        break;
+    }
+    if (record->state != MCI_RECORD_UNUSED &&
+        record->state != MCI_RECORD_COPY) {
+        tally->main_records += record->number != 0;
+        check_copies(tally, shard, index);
+    }
+}
+
+static uint32_t queue_length(const struct mci_shard *shard,
+                             const struct mci_queue *queue)
+{
+    uint32_t length = 0;
+    uint32_t before = 0;
+    uint32_t index = queue->head;
+    while (index != 0 && mci_pool_at(&shard->pool, index)->prev == before) {
+        length++;
+        before = index;
+        index = mci_pool_at(&shard->pool, index)->next;
+    }
+    return index == 0 && queue->tail == before ? length : UINT32_MAX;
+}
+
+static void check_lanes(struct tally *tally, const struct mci_shard *shard)
+{
+    uint32_t count = atomic_load(&tally->master->space_count);
+    for (uint32_t slot = 0; slot < count; slot++) {
+        for (unsigned kind = 0; kind < MCI_LANE_KINDS; kind++) {
+            const struct mci_lane *lane = mci_lane_of(
+                tally->master, shard, slot, (enum mci_lane_kind)kind);
+            uint32_t head = lane->queue.head;
+            uint64_t used_ns =
+                head ? mci_pool_at(&shard->pool, head)->used_ns : MCI_NEVER;
+            expect(tally, queue_length(shard, &lane->queue) == lane->count,
+                   "lane is broken");
+            expect(tally, atomic_load(&lane->head_used_ns) == used_ns,
+                   "lane shows another head");
+            tally->lane_count += lane->count;
+        }
+    }
+}
+
+static void check_shard(struct tally *tally, struct mci_shard *shard)
+{
+    struct tally before = *tally;
+    for (uint32_t i = 1; i < shard->pool.touched; i++) {
+        check_record(tally, shard, i);
+    }
+    check_lanes(tally, shard);
+    const struct mci_shard_counts *counts = &shard->counts;
+    expect(tally, tally->objects - before.objects == counts->objects,
+           "count of objects");
+    expect(tally, tally->attempts - before.attempts == counts->attempts,
+           "count of attempts");
+    expect(tally, queue_length(shard, &shard->open) == counts->attempts,
+           "queue of attempts");
+    expect(tally, tally->doubtful - before.doubtful == counts->doubtful,
+           "count of doubtful");
+    expect(tally, queue_length(shard, &shard->doubtful) == counts->doubtful,
+           "queue of doubtful");
+    expect(tally,
+           tally->waiting_bytes - before.waiting_bytes == counts->waiting_bytes,
+           "count of waiting bytes");
+    expect(tally, shard->table.promised == 0, "promises are left");
+}
+
+static void check_spaces(struct tally *tally)
+{
+    uint64_t allocated = 0;
+    uint32_t count = atomic_load(&tally->master->space_count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct mci_space *space = mci_space_at(tally->master, i);
+        struct mci_extents_stats stats;
+        if (!space->extents) {
+            continue;
+        }
+        mci_extents_stats(space->extents, &stats);
+        allocated += stats.allocated_count;
+        expect(tally, mci_extents_check(space->extents), "extents");
+        expect(tally, stats.claimed_bytes == 0, "claims are left");
+        expect(tally, stats.allocated_bytes == atomic_load(&space->used_bytes),
+               "used bytes of a space");
+    }
+    expect(tally, allocated == tally->extents, "extents without a record");
+}
+
+static void check_writers(struct tally *tally)
+{
+    uint64_t open = 0;
+    for (uint32_t id = 1; id <= tally->master->writer_count; id++) {
+        open += atomic_load(&mci_writer_at(tally->master, id)->open);
+    }
+    expect(tally, open == tally->attempts, "open attempts of writers");
+}
+
+bool mci_master_check(struct mci_master *master)
+{
+    struct tally tally = {.master = master, .is_sound = true};
+    for (uint32_t i = 0; i < master->shard_count; i++) {
+        mci_shard_lock(&master->shards[i]);
+        check_shard(&tally, &master->shards[i]);
+        mci_shard_unlock(&master->shards[i]);
+    }
+    expect(&tally, tally.in_lanes == tally.lane_count, "copies and lanes");
+    expect(&tally, tally.main_records == atomic_load(&master->object_count),
+           "count of records");
+    check_spaces(&tally);
+    check_writers(&tally);
+    return tally.is_sound;
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* master_read.c - get, exist, get_size, probe: one short lock per row. */
+#include <string.h>
+
+#include "caller.h"
+#include "lease.h"
+#include "version.h"
+
+/* ---- what a key answers ------------------------------------------------ */
+
+struct found {
+    struct mci_shard *shard; /* locked */
+    struct mci_record *record;
+    uint32_t index;
+    enum mc_object_state state;
+};
+
+static bool has_open_write(const struct mci_shard *shard,
+                           const struct mci_slot *slot)
+{
+    uint32_t index = slot ? slot->index : 0;
+    while (index != 0) {
+        const struct mci_record *record = mci_pool_at(&shard->pool, index);
+        if (record->state == MCI_RECORD_OPEN &&
+            !(record->marks & MCI_MARK_PROMOTE)) {
+            return true;
+        }
+        index = record->chain;
+    }
+    return false;
+}
+
+/* Locks the key's shard and looks. */
+static struct found find(struct mci_master *master, uint16_t tenant,
+                         struct mc_view key)
+{
+    struct mci_spot spot;
+    struct found found = {.state = MC_OBJECT_ABSENT};
+    mci_spot_make(master, tenant, key, &spot);
+    found.shard = &master->shards[spot.shard];
+    mci_shard_lock(found.shard);
+    const struct mci_slot *slot =
+        mci_table_find(&found.shard->table, &found.shard->pool, &spot);
+    found.index = mci_chain_readable(found.shard, slot);
+    if (found.index != 0) {
+        found.record = mci_pool_at(&found.shard->pool, found.index);
+        found.state = MC_OBJECT_READABLE;
+    } else if (has_open_write(found.shard, slot)) {
+        found.state = MC_OBJECT_WRITING;
+    }
+    return found;
+}
+
+static enum mc_err code_of(const struct found *found)
+{
+    switch (found->state) {
+    case MC_OBJECT_READABLE:
+        return MC_OK;
+    case MC_OBJECT_WRITING:
+        return MC_ERR_REPLICA_IS_NOT_READY;
+    default:
+        return MC_ERR_OBJECT_NOT_FOUND;
+    }
+}
+
+/* What calls over an array of keys have in common. tenant NULL: it has nothing
+ * yet. */
+static enum mc_err begin(struct mci_master *master, const struct mci_call *call,
+                         size_t count, struct mci_tenant **tenant_out)
+{
+    if (count > MC_ROWS_MAX) {
+        return MC_ERR_INVALID_PARAMS;
+    }
+    return mci_call_begin(master, call, false, tenant_out);
+}
+
+/* ---- get --------------------------------------------------------------- */
+
+static void tell_places(struct mci_master *master, const struct found *found,
+                        struct mci_read_row *row)
+{
+    uint32_t copy = mci_copy_first(found->shard, found->index);
+    for (; copy != 0; copy = mci_copy_next(found->shard, copy)) {
+        const struct mci_record *record =
+            mci_pool_at(&found->shard->pool, copy);
+        struct mci_place *place = &row->places[row->place_count++];
+        place->offset = record->offset;
+        place->segment =
+            atomic_load(&mci_space_at(master, record->segment)->id);
+    }
+}
+
+static void get_row(struct mci_master *master, const struct mci_call *call,
+                    const struct mci_tenant *tenant, struct mci_read_row *row)
+{
+    struct found found = find(master, tenant->index, row->key);
+    found.shard->counts.gets++;
+    row->err = code_of(&found);
+    if (row->err == MC_OK) {
+        const struct mci_record *record = found.record;
+        found.shard->counts.hits++;
+        row->media = record->marks & MCI_MARK_MEDIA;
+        row->size = record->size;
+        row->version = record->number;
+        row->lease_left_ns =
+            mci_lease_read(master, found.shard, found.index, call->now_ns) -
+            call->now_ns;
+        tell_places(master, &found, row);
+        if (row->want_hold && row->place_count > 0) {
+            found.record->holds++;
+            row->hold.shard = found.shard->index;
+            row->hold.index = found.index;
+        }
+    }
+    mci_shard_unlock(found.shard);
+}
+
+static void clear_row(struct mci_read_row *row)
+{
+    row->place_count = 0;
+    row->hold = (struct mci_hold){.index = 0};
+    row->media = 0;
+    row->size = 0;
+    row->version = 0;
+    row->lease_left_ns = 0;
+}
+
+enum mc_err mci_master_get(struct mci_master *master,
+                           const struct mci_call *call,
+                           struct mci_read_row *rows, size_t count)
+{
+    struct mci_tenant *tenant = NULL;
+    enum mc_err err = begin(master, call, count, &tenant);
+    for (size_t i = 0; i < count; i++) {
+        clear_row(&rows[i]);
+        rows[i].err = err != MC_OK ? err : mci_key_check(rows[i].key);
+        if (rows[i].err == MC_OK && !tenant) {
+            rows[i].err = MC_ERR_OBJECT_NOT_FOUND;
+        }
+        if (rows[i].err == MC_OK) {
+            get_row(master, call, tenant, &rows[i]);
+        }
+    }
+    return err;
+}
+
+static void release(struct mci_master *master, const struct mci_hold *hold)
+{
+    struct mci_shard *shard = &master->shards[hold->shard];
+    struct mci_leavings leavings;
+    mci_leavings_init(&leavings);
+    mci_shard_lock(shard);
+    struct mci_record *record = mci_pool_at(&shard->pool, hold->index);
+    record->holds--;
+    if (record->state == MCI_RECORD_HELD && record->holds == 0) {
+        mci_limbo_free(master, shard, hold->index, &leavings);
+    }
+    mci_shard_unlock(shard);
+    mci_leavings_clear(master, &leavings);
+}
+
+void mci_master_release(struct mci_master *master, struct mci_read_row *rows,
+                        size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (rows[i].hold.index != 0) {
+            release(master, &rows[i].hold);
+            rows[i].hold.index = 0;
+        }
+    }
+}
+
+/* ---- exist, get_size --------------------------------------------------- */
+
+static int64_t exist_key(struct mci_master *master, const struct mci_call *call,
+                         const struct mci_tenant *tenant, struct mc_view key)
+{
+    struct found found = find(master, tenant->index, key);
+    bool exists = found.state == MC_OBJECT_READABLE;
+    if (exists) {
+        mci_lease_asked(master, found.shard, found.index, call->now_ns);
+    }
+    mci_shard_unlock(found.shard);
+    return exists;
+}
+
+enum mc_err mci_master_exist(struct mci_master *master,
+                             const struct mci_call *call,
+                             const struct mc_view *keys, size_t count,
+                             int64_t *results_out)
+{
+    struct mci_tenant *tenant = NULL;
+    enum mc_err err = begin(master, call, count, &tenant);
+    for (size_t i = 0; i < count; i++) {
+        results_out[i] = err != MC_OK ? err : mci_key_check(keys[i]);
+        if (results_out[i] == MC_OK && tenant) {
+            results_out[i] = exist_key(master, call, tenant, keys[i]);
+        }
+    }
+    return err;
+}
+
+static int64_t size_of_key(struct mci_master *master,
+                           const struct mci_call *call,
+                           const struct mci_tenant *tenant, struct mc_view key)
+{
+    struct found found = find(master, tenant->index, key);
+    int64_t result = code_of(&found);
+    if (result == MC_OK) {
+        (void)mci_lease_read(master, found.shard, found.index, call->now_ns);
+        result = (int64_t)found.record->size;
+    }
+    mci_shard_unlock(found.shard);
+    return result;
+}
+
+enum mc_err mci_master_get_size(struct mci_master *master,
+                                const struct mci_call *call,
+                                const struct mc_view *keys, size_t count,
+                                int64_t *results_out)
+{
+    struct mci_tenant *tenant = NULL;
+    enum mc_err err = begin(master, call, count, &tenant);
+    for (size_t i = 0; i < count; i++) {
+        results_out[i] = err != MC_OK ? err : mci_key_check(keys[i]);
+        if (results_out[i] == MC_OK) {
+            results_out[i] = tenant ? size_of_key(master, call, tenant, keys[i])
+                                    : MC_ERR_OBJECT_NOT_FOUND;
+        }
+    }
+    return err;
+}
+
+/* ---- probe ------------------------------------------------------------- */
+
+static void probe_key(struct mci_master *master, const struct mci_call *call,
+                      const struct mci_tenant *tenant, struct mc_view key,
+                      struct mc_probe *probe)
+{
+    struct found found = find(master, tenant->index, key);
+    probe->state = found.state;
+    if (found.state == MC_OBJECT_READABLE) {
+        const struct mci_record *record = found.record;
+        struct mc_view tag = mci_label_tag(record->label);
+        uint64_t until_ns = mci_lease_until(master, record, false);
+        probe->media = record->marks & MCI_MARK_MEDIA;
+        probe->size = record->size;
+        probe->version = record->number;
+        probe->lease_ms = until_ns > call->now_ns
+                              ? (until_ns - call->now_ns) / MCI_NS_PER_MS
+                              : 0;
+        probe->session_len = tag.len;
+        if (tag.len > 0) {
+            memcpy(probe->session, tag.data, tag.len);
+        }
+    }
+    mci_shard_unlock(found.shard);
+}
+
+enum mc_err mci_master_probe(struct mci_master *master,
+                             const struct mci_call *call,
+                             const struct mc_view *keys, size_t count,
+                             struct mc_probe *probes_out, int64_t *results_out)
+{
+    struct mci_tenant *tenant = NULL;
+    enum mc_err err = begin(master, call, count, &tenant);
+    for (size_t i = 0; i < count; i++) {
+        memset(&probes_out[i], 0, sizeof probes_out[i]);
+        results_out[i] = err != MC_OK ? err : mci_key_check(keys[i]);
+        if (results_out[i] == MC_OK && tenant) {
+            probe_key(master, call, tenant, keys[i], &probes_out[i]);
+        }
+    }
+    return err;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sweeper.h"
+
+#include <signal.h>
+#include <time.h>
+
+#include "mc_log.h"
+#include "mci_clock.h"
+
+#define PAUSE_NS (10 * MCI_NS_PER_MS)
+#define LOG_WAIT_MS 100 /* for room in the event log, in one step */
+
+static void pause_until_next(struct mci_sweeper *sweeper)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long)PAUSE_NS;
+    if (until.tv_nsec >= (long)MCI_NS_PER_S) {
+        until.tv_nsec -= (long)MCI_NS_PER_S;
+        until.tv_sec++;
+    }
+    (void)pthread_cond_timedwait(&sweeper->wake, &sweeper->lock, &until);
+}
+
+static void *run(void *ctx)
+{
+    struct mci_sweeper *sweeper = ctx;
+    (void)pthread_mutex_lock(&sweeper->lock);
+    while (!sweeper->must_stop) {
+        (void)pthread_mutex_unlock(&sweeper->lock);
+        uint64_t now_ns = mci_clock_ns();
+        bool more = mci_master_sweep(sweeper->master, now_ns,
+                                     mci_clock_deadline(now_ns, LOG_WAIT_MS));
+        (void)pthread_mutex_lock(&sweeper->lock);
+        if (!more && !sweeper->must_stop) {
+            pause_until_next(sweeper);
+        }
+    }
+    (void)pthread_mutex_unlock(&sweeper->lock);
+    return NULL;
+}
+
+/* Signals are for the threads of the application. */
+static int start_thread(struct mci_sweeper *sweeper)
+{
+    sigset_t all;
+    sigset_t old;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+    int failed = pthread_create(&sweeper->thread, NULL, run, sweeper);
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return failed;
+}
+
+enum mc_err mci_sweeper_start(struct mci_sweeper *sweeper,
+                              struct mci_master *master)
+{
+    pthread_condattr_t attr;
+    (void)pthread_condattr_init(&attr);
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&sweeper->wake, &attr);
+    (void)pthread_condattr_destroy(&attr);
+    (void)pthread_mutex_init(&sweeper->lock, NULL);
+    sweeper->must_stop = false;
+    sweeper->master = master;
+    int failed = start_thread(sweeper);
+    if (failed) {
+        mc_log(MC_LOG_ERROR, "sweeper: thread: error %d", failed);
+        (void)pthread_cond_destroy(&sweeper->wake);
+        (void)pthread_mutex_destroy(&sweeper->lock);
+        sweeper->master = NULL;
+        return MC_ERR_NOMEM;
+    }
+    return MC_OK;
+}
+
+void mci_sweeper_stop(struct mci_sweeper *sweeper)
+{
+    if (!sweeper->master) {
+        return;
+    }
+    (void)pthread_mutex_lock(&sweeper->lock);
+    sweeper->must_stop = true;
+    (void)pthread_cond_signal(&sweeper->wake);
+    (void)pthread_mutex_unlock(&sweeper->lock);
+    (void)pthread_join(sweeper->thread, NULL);
+    (void)pthread_cond_destroy(&sweeper->wake);
+    (void)pthread_mutex_destroy(&sweeper->lock);
+    sweeper->master = NULL;
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "version.h"
+
+#include <assert.h>
+
+#include "group.h"
+#include "mci_hash.h"
+#include "media.h"
+#include "space.h"
+#include "writer.h"
+
+/* ---- finding ----------------------------------------------------------- */
+
+#define TENANT_STEP UINT64_C(0x9e3779b97f4a7c15)
+
+void mci_spot_make(const struct mci_master *master, uint16_t tenant,
+                   struct mc_view key, struct mci_spot *spot_out)
+{
+    uint64_t seed = master->seed + tenant * TENANT_STEP;
+    uint64_t hash = mci_hash64_seeded(key.data, key.len, seed);
+    spot_out->key = key;
+    spot_out->tenant = tenant;
+    spot_out->tag = (uint32_t)hash;
+    spot_out->shard = master->shard_bits == 0
+                          ? 0
+                          : (uint32_t)(hash >> (64 - master->shard_bits));
+}
+
+void mci_spot_of(const struct mci_master *master,
+                 const struct mci_record *record, struct mci_spot *spot_out)
+{
+    mci_spot_make(master, record->label->tenant, mci_label_key(record->label),
+                  spot_out);
+}
+
+uint32_t mci_chain_readable(const struct mci_shard *shard,
+                            const struct mci_slot *slot)
+{
+    if (!slot) {
+        return 0;
+    }
+    const struct mci_record *first = mci_pool_at(&shard->pool, slot->index);
+    return first->state == MCI_RECORD_READABLE ? slot->index : 0;
+}
+
+uint32_t mci_chain_attempt(const struct mci_shard *shard,
+                           const struct mci_slot *slot, uint64_t number)
+{
+    uint32_t index = slot ? slot->index : 0;
+    while (index != 0) {
+        const struct mci_record *record = mci_pool_at(&shard->pool, index);
+        if (record->number == number && record->state != MCI_RECORD_READABLE) {
+            return index;
+        }
+        index = record->chain;
+    }
+    return 0;
+}
+
+void mci_chain_remove(struct mci_shard *shard, struct mci_slot *slot,
+                      uint32_t index)
+{
+    struct mci_record *record = mci_pool_at(&shard->pool, index);
+    uint32_t *link = &slot->index;
+    while (*link != index) {
+        link = &mci_pool_at(&shard->pool, *link)->chain;
+    }
+    if (link == &slot->index && record->chain == 0) {
+        mci_table_remove(&shard->table, slot);
+    } else {
+        *link = record->chain;
+    }
+    record->chain = 0;
+}
+
+void mci_chain_add(struct mci_shard *shard, struct mci_slot *slot,
+                   uint32_t index)
+{
+    struct mci_record *record = mci_pool_at(&shard->pool, index);
+    uint32_t *link = &slot->index;
+    if (record->state != MCI_RECORD_READABLE &&
+        mci_chain_readable(shard, slot) != 0) {
+        link = &mci_pool_at(&shard->pool, slot->index)->chain;
+    }
+    record->chain = *link;
+    *link = index;
+}
+
+uint32_t mci_copy_first(const struct mci_shard *shard, uint32_t index)
+{
+    return mci_pool_at(&shard->pool, index)->extent != 0 ? index : 0;
+}
+
+uint32_t mci_copy_next(const struct mci_shard *shard, uint32_t copy)
+{
+    const struct mci_record *record = mci_pool_at(&shard->pool, copy);
+    if (record->state == MCI_RECORD_COPY) {
+        return record->chain;
+    }
+    const struct mci_extras *extras =
+        record->label ? mci_label_extras(record->label) : NULL;
+    return extras ? extras->copies : 0;
+}
+
+/* ---- lanes ------------------------------------------------------------- */
+
+void mci_version_enter_lanes(struct mci_master *master, struct mci_shard *shard,
+                             uint32_t index)
+{
+    const struct mci_record *version = mci_pool_at(&shard->pool, index);
+    uint32_t copy = mci_copy_first(shard, index);
+    for (; copy != 0; copy = mci_copy_next(shard, copy)) {
+        mci_pool_at(&shard->pool, copy)->used_ns = version->used_ns;
+        mci_lane_enter(master, shard, copy, version->marks);
+    }
+}
+
+void mci_version_leave_lanes(struct mci_master *master, struct mci_shard *shard,
+                             uint32_t index)
+{
+    unsigned marks = mci_pool_at(&shard->pool, index)->marks;
+    uint32_t copy = mci_copy_first(shard, index);
+    for (; copy != 0; copy = mci_copy_next(shard, copy)) {
+        mci_lane_leave(master, shard, copy, marks);
+    }
+}
+
+void mci_version_used(struct mci_master *master, struct mci_shard *shard,
+                      uint32_t index)
+{
+    const struct mci_record *version = mci_pool_at(&shard->pool, index);
+    uint32_t copy = mci_copy_first(shard, index);
+    for (; copy != 0; copy = mci_copy_next(shard, copy)) {
+        mci_pool_at(&shard->pool, copy)->used_ns = version->used_ns;
+        mci_lane_to_tail(master, shard, copy, version->marks);
+    }
+}
+
+/* ---- freeing ----------------------------------------------------------- */
+
+static void leave_range(const struct mci_record *record,
+                        struct mci_leavings *leavings)
+{
+    if (record->extent != 0) {
+        mci_leavings_range(leavings, record->segment, record->extent,
+                           record->size);
+    }
+}
+
+void mci_record_free(struct mci_master *master, struct mci_shard *shard,
+                     uint32_t index, struct mci_leavings *leavings)
+{
+    struct mci_record *record = mci_pool_at(&shard->pool, index);
+    struct mci_label *label = record->label;
+    struct mci_extras *extras = label ? mci_label_extras(label) : NULL;
+    leave_range(record, leavings);
+    uint32_t copy = extras ? extras->copies : 0;
+    while (copy != 0) {
+        uint32_t next = mci_pool_at(&shard->pool, copy)->chain;
+        leave_range(mci_pool_at(&shard->pool, copy), leavings);
+        mci_pool_give(&shard->pool, copy);
+        copy = next;
+    }
+    if (extras) {
+        extras->copies = 0;
+        mci_leavings_group(leavings, extras->member.group);
+        extras->member.group = NULL;
+    }
+    if (extras && extras->spare != 0) {
+        mci_pool_give(&shard->pool, extras->spare);
+        extras->spare = 0;
+    }
+    if (record->number != 0) {
+        atomic_fetch_sub_explicit(&master->object_count, 1,
+                                  memory_order_relaxed);
+    }
+    if (label && mci_label_release(label)) {
+        mci_leavings_label(leavings, label);
+    }
+    mci_pool_give(&shard->pool, index);
+}
+
+static uint64_t waiting_bytes(const struct mci_shard *shard, uint32_t index)
+{
+    uint64_t bytes = 0;
+    uint32_t copy = mci_copy_first(shard, index);
+    for (; copy != 0; copy = mci_copy_next(shard, copy)) {
+        bytes += mci_pool_at(&shard->pool, copy)->size;
+    }
+    return bytes;
+}
+
+void mci_limbo_free(struct mci_master *master, struct mci_shard *shard,
+                    uint32_t index, struct mci_leavings *leavings)
+{
+    shard->counts.waiting_bytes -= waiting_bytes(shard, index);
+    mci_record_free(master, shard, index, leavings);
+}
+
+void mci_version_retire(const struct mci_change *change, uint32_t index)
+{
+    struct mci_shard *shard = change->shard;
+    struct mci_record *record = mci_pool_at(&shard->pool, index);
+    if (record->lease_ns <= change->now_ns && record->holds == 0) {
+        mci_record_free(change->master, shard, index, change->leavings);
+        return;
+    }
+    shard->counts.waiting_bytes += waiting_bytes(shard, index);
+    if (record->lease_ns <= change->now_ns) {
+        record->state = MCI_RECORD_HELD;
+        return;
+    }
+    record->state = MCI_RECORD_LIMBO;
+    mci_limbo_push(&shard->pool, &shard->limbo, index);
+    mci_hint_lower(&shard->limbo_ns, record->lease_ns);
+    mci_hint_lower(&change->master->due_ns, record->lease_ns);
+}
+
+/* ---- unlinking --------------------------------------------------------- */
+
+void mci_version_unlink(const struct mci_change *change, uint32_t index)
+{
+    struct mci_shard *shard = change->shard;
+    struct mci_record *record = mci_pool_at(&shard->pool, index);
+    struct mci_media_change media = {.from = NULL};
+    mci_version_leave_lanes(change->master, shard, index);
+    mci_chain_remove(shard, change->slot, index);
+    mci_media_from(&media, record, record->marks & MCI_MARK_MEDIA);
+    mci_media_change(change->master, shard, &media, change->reserved);
+    mci_group_leave(record->label);
+    mci_version_retire(change, index);
+}
+
+/* The extent of a copy that went alone waits in a record of its own. */
+static void retire_range(const struct mci_change *change,
+                         const struct mci_range *range, uint64_t lease_ns,
+                         uint32_t carrier)
+{
+    struct mci_pool *pool = &change->shard->pool;
+    if (lease_ns <= change->now_ns) {
+        mci_leavings_range(change->leavings, range->segment, range->extent,
+                           range->bytes);
+        if (carrier != 0) {
+            mci_pool_give(pool, carrier);
+        }
+        return;
+    }
+    assert(carrier != 0);
+    struct mci_record *record = mci_pool_at(pool, carrier);
+    *record = (struct mci_record){.lease_ns = lease_ns,
+                                  .size = range->bytes,
+                                  .segment = range->segment,
+                                  .extent = range->extent};
+    mci_version_retire(change, carrier);
+}
+
+/* Takes one copy's range out of a version that is in no lane; *carrier_out is a
+ * record that this freed, or 0. */
+static struct mci_range detach_copy(struct mci_shard *shard, uint32_t index,
+                                    uint32_t copy, uint32_t *carrier_out)
+{
+    struct mci_record *version = mci_pool_at(&shard->pool, index);
+    struct mci_record *record = mci_pool_at(&shard->pool, copy);
+    struct mci_extras *extras = mci_label_extras(version->label);
+    struct mci_range range = {.bytes = record->size,
+                              .extent = record->extent,
+                              .segment = record->segment};
+    *carrier_out = 0;
+    if (copy == index) {
+        *carrier_out = extras ? extras->copies : 0;
+        version->extent = 0;
+        if (*carrier_out != 0) {
+            record = mci_pool_at(&shard->pool, *carrier_out);
+            mci_record_move_copy(version, record);
+            extras->copies = record->chain;
+        }
+        return range;
+    }
+    uint32_t *link = &extras->copies;
+    while (*link != copy) {
+        link = &mci_pool_at(&shard->pool, *link)->chain;
+    }
+    *link = record->chain;
+    *carrier_out = copy;
+    return range;
+}
+
+void mci_version_drop_copy(const struct mci_change *change, uint32_t index,
+                           uint32_t copy)
+{
+    struct mci_shard *shard = change->shard;
+    struct mci_record *version = mci_pool_at(&shard->pool, index);
+    bool is_last = copy == index && mci_copy_next(shard, index) == 0;
+    if (is_last && !(version->marks & MCI_MARK_DISK)) {
+        mci_version_unlink(change, index);
+        return;
+    }
+    uint32_t carrier = 0;
+    mci_version_leave_lanes(change->master, shard, index);
+    struct mci_range range = detach_copy(shard, index, copy, &carrier);
+    mci_version_enter_lanes(change->master, shard, index);
+    if (is_last) {
+        struct mci_extras *extras = mci_label_extras(version->label);
+        struct mci_media_change media = {.from = NULL};
+        carrier = extras->spare;
+        extras->spare = 0;
+        mci_media_from(&media, version, MC_MEDIUM_CPU);
+        mci_media_change(change->master, shard, &media, change->reserved);
+    }
+    retire_range(change, &range, version->lease_ns, carrier);
+}
+
+void mci_version_drop_disk(const struct mci_change *change, uint32_t index)
+{
+    struct mci_shard *shard = change->shard;
+    struct mci_record *version = mci_pool_at(&shard->pool, index);
+    struct mci_extras *extras = mci_label_extras(version->label);
+    struct mci_writer *writer =
+        mci_writer_at(change->master, extras->disk_client);
+    atomic_fetch_sub(&writer->disk_copies, 1);
+    extras->disk_client = 0;
+    if (!(version->marks & MCI_MARK_CPU)) {
+        mci_version_unlink(change, index);
+        return;
+    }
+    struct mci_media_change media = {.from = NULL};
+    mci_media_from(&media, version, MC_MEDIUM_DISK);
+    mci_media_change(change->master, shard, &media, change->reserved);
+    if (extras->spare != 0) {
+        mci_pool_give(&shard->pool, extras->spare);
+        extras->spare = 0;
+    }
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* version.h - what records go through: open, readable, unlinked, gone.
+ *
+ * Unlinking is immediate and makes the events; the space is given back when no
+ * lease and no hold is left, through limbo where it must wait. Nothing here
+ * allocates.
+ * Threads: under the lock of the shard. What is to be given back is added to
+ * leavings, cleared by the caller once it has left the lock.
+ */
+#ifndef VERSION_H
+#define VERSION_H
+#include "core.h"
+
+/* ---- finding ---------------------------------------------------------- */
+
+void mci_spot_make(const struct mci_master *master, uint16_t tenant,
+                   struct mc_view key, struct mci_spot *spot_out);
+void mci_spot_of(const struct mci_master *master,
+                 const struct mci_record *record, struct mci_spot *spot_out);
+
+/* The readable version of a chain, 0 if there is none. */
+uint32_t mci_chain_readable(const struct mci_shard *shard,
+                            const struct mci_slot *slot);
+
+/* The attempt of a number that is open or in quarantine, 0 if there is none. */
+uint32_t mci_chain_attempt(const struct mci_shard *shard,
+                           const struct mci_slot *slot, uint64_t number);
+
+/* Puts a record into a chain: a readable one first, others behind it. */
+void mci_chain_add(struct mci_shard *shard, struct mci_slot *slot,
+                   uint32_t index);
+
+/* Takes a record out of its chain, the slot with the last one. */
+void mci_chain_remove(struct mci_shard *shard, struct mci_slot *slot,
+                      uint32_t index);
+
+/* The next copy of a version: its own record first; 0 at the end. Copies that
+ * are only on disk have none. */
+uint32_t mci_copy_first(const struct mci_shard *shard, uint32_t index);
+uint32_t mci_copy_next(const struct mci_shard *shard, uint32_t copy);
+
+/* ---- changing --------------------------------------------------------- */
+
+struct mci_change {
+    struct mci_master *master;
+    struct mci_shard *shard;
+    struct mci_slot *slot; /* of the key */
+    uint64_t now_ns;
+    uint32_t *reserved; /* events; NULL: none */
+    struct mci_leavings *leavings;
+};
+
+/* A use: its copies go to the tails of their lanes. */
+void mci_version_used(struct mci_master *master, struct mci_shard *shard,
+                      uint32_t index);
+
+/* Gives back the copies of an attempt that stand on closed segments and answers
+ * how many are left. */
+uint32_t mci_attempt_shed(const struct mci_change *change, uint32_t index);
+
+/* An open attempt, out of the open queue, becomes the readable version; the
+ * former one is unlinked, and what is to be kept of it is inherited. */
+void mci_version_publish(const struct mci_change *change, uint32_t index);
+
+/* An open promotion's copy becomes the memory copy of a version that is only on
+ * disk; the version stands in the promotion's record from then on. */
+void mci_attempt_promote(const struct mci_change *change, uint32_t index,
+                         uint32_t target);
+
+/* A readable version is unlinked with all its copies. */
+void mci_version_unlink(const struct mci_change *change, uint32_t index);
+
+/* One memory copy of a readable version goes; with the last copy, the
+ * version. */
+void mci_version_drop_copy(const struct mci_change *change, uint32_t index,
+                           uint32_t copy);
+
+/* The copy on disk goes; likewise. */
+void mci_version_drop_disk(const struct mci_change *change, uint32_t index);
+
+/* An unlinked record waits for its lease and holds, or goes at once. */
+void mci_version_retire(const struct mci_change *change, uint32_t index);
+
+/* An attempt ends without a trace; doubtful ones keep their space. An open one's
+ * fate is settled. */
+void mci_attempt_discard(const struct mci_change *change, uint32_t index,
+                         enum mci_fate fate);
+void mci_attempt_doubt(const struct mci_change *change, uint32_t index);
+
+/* Gives back a record in no list: its space, its label, its place. */
+void mci_record_free(struct mci_master *master, struct mci_shard *shard,
+                     uint32_t index, struct mci_leavings *leavings);
+
+/* Counts an unlinked version's space out of the waiting and frees it. */
+void mci_limbo_free(struct mci_master *master, struct mci_shard *shard,
+                    uint32_t index, struct mci_leavings *leavings);
+
+/* Enters or leaves the lanes with all copies. */
+void mci_version_enter_lanes(struct mci_master *master, struct mci_shard *shard,
+                             uint32_t index);
+void mci_version_leave_lanes(struct mci_master *master, struct mci_shard *shard,
+                             uint32_t index);
+#endif
