@@ -26,7 +26,8 @@ enum mc_log_level {
 typedef void (*mc_log_sink_fn)(void *ctx, enum mc_log_level level,
                                const char *text);
 
-/* Sets where lines go; NULL restores stderr. */
+/* Sets where lines go; NULL restores stderr. A line that another thread has
+ * begun may still reach the old sink. */
 void mc_log_set_sink(mc_log_sink_fn sink, void *ctx);
 
 /* Lines above this level are dropped before they are formatted. */

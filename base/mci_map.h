@@ -25,7 +25,7 @@ struct mci_map {
 void mci_map_init(struct mci_map *map, size_t max_count);
 void mci_map_fini(struct mci_map *map); /* values are not touched */
 
-/* NULL if absent. */
+/* NULL if absent. A key of "none" is the empty key. */
 void *mci_map_get(const struct mci_map *map, struct mc_view key);
 
 /* Inserts or replaces; *old_out (may be NULL) gets the value replaced or NULL.
