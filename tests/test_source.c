@@ -284,7 +284,7 @@ static void count_line(void *ctx, enum mc_log_level level, const char *text)
 START_TEST(an_endpoint_that_zeromq_refuses_is_an_error_with_a_line)
 {
     static const char *const endpoints[] = {"", "nonsense", "tcp://",
-                                            "tcp://127.0.0.1", "pgm://x"};
+                                            "tcp://127.0.0.1", "bogus://x"};
     struct mc_source_opts sources[2] = {{.endpoint = "tcp://127.0.0.1:1"},
                                         {.endpoint = endpoints[_i]}};
     struct source_opts opts = {
