@@ -23,6 +23,7 @@
 #ifndef MC_INDEX_H
 #define MC_INDEX_H
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "mc_err.h"
@@ -51,16 +52,17 @@ MC_CHECK_RESULT enum mc_err mc_tier_parse(struct mc_view name,
 
 /* Bounds; 0 = the default in brackets. */
 struct mc_index_opts {
-    struct mc_key_layout layout;  /* needed */
-    uint64_t max_nodes;           /* [16 Mi] blocks known */
-    uint64_t max_sessions;        /* [256 Ki] sessions with lineage */
-    uint32_t max_heads;           /* [64] heads per session */
-    uint64_t max_marks;           /* [64 Mi] (session, node) marks */
-    uint64_t max_bytes;           /* [8 GiB] memory of all tables */
-    uint32_t max_owners;          /* [1024] workers' ranks and stores */
-    uint32_t max_tenants;         /* [1024] */
-    uint32_t max_readers;         /* [64] */
-    uint64_t block_bytes;         /* size of one block, for accounting; 0: bytes
+    struct mc_key_layout layout; /* needed */
+    uint64_t max_nodes;          /* [16 Mi] blocks known */
+    uint64_t max_sessions;       /* [256 Ki] sessions with lineage */
+    uint32_t max_heads;          /* [64] heads per session */
+    uint64_t max_marks;          /* [64 Mi] marks: a session's on a stretch of
+                                     at most 256 blocks of a chain */
+    uint64_t max_bytes;          /* [8 GiB] memory of all tables */
+    uint32_t max_owners;         /* [1024] workers' ranks and stores */
+    uint32_t max_tenants;        /* [1024] */
+    uint32_t max_readers;        /* [64] */
+    uint64_t block_bytes;        /* size of one block, for accounting; 0: bytes
                                      are answered as 0 */
 };
 
@@ -75,11 +77,14 @@ void mc_index_destroy(struct mc_index *index);
  * out and count its residency all the same. */
 enum mc_index_result {
     MC_INDEX_APPLIED = 0,
-    MC_INDEX_FOREIGN = 1,            /* the key is not of the layout */
-    MC_INDEX_COLLISION = 2,          /* another page of the same 64 bits stands */
+    MC_INDEX_FOREIGN = 1,   /* the key is not of the layout */
+    MC_INDEX_COLLISION = 2, /* another page of the same 64 bits stands */
     MC_INDEX_CONFLICTING_PARENT = 3,
     MC_INDEX_CYCLIC_PARENT = 4,
-    MC_INDEX_FULL = 5                /* a bound was reached, counted */
+    MC_INDEX_FULL = 5,   /* a bound or the end of memory was reached, counted;
+                            what the change says is in part or whole left out */
+    MC_INDEX_INVALID = 6 /* a name is over 256 bytes, or a worker's holds ':' or
+                            '/'; nothing changed */
 };
 /* "applied", "foreign", "collision", "conflicting_parent", ... */
 const char *mc_index_result_name(enum mc_index_result result);
@@ -94,14 +99,13 @@ enum mc_index_result mc_index_stored(struct mc_index *index,
 enum mc_index_result mc_index_removed(struct mc_index *index,
                                       struct mc_view tenant,
                                       struct mc_view backend,
-                                      struct mc_view key, struct mc_view medium);
+                                      struct mc_view key,
+                                      struct mc_view medium);
 /* removed and stored of one key and medium as one change to readers. */
-enum mc_index_result mc_index_replaced(struct mc_index *index,
-                                       struct mc_view tenant,
-                                       struct mc_view backend,
-                                       struct mc_view key,
-                                       struct mc_view medium,
-                                       struct mc_view session);
+enum mc_index_result
+mc_index_replaced(struct mc_index *index, struct mc_view tenant,
+                  struct mc_view backend, struct mc_view key,
+                  struct mc_view medium, struct mc_view session);
 void mc_index_cleared(struct mc_index *index, struct mc_view tenant,
                       struct mc_view backend);
 /* The store's stream cannot be trusted any more: its residency goes. */
@@ -116,10 +120,11 @@ struct mc_index_engine {
 
 /* hashes[0..count) continue below *parent, or begin a sequence when parent is
  * NULL. Count 0 changes nothing. */
-enum mc_index_result mc_index_engine_stored(
-    struct mc_index *index, const struct mc_index_engine *engine,
-    enum mc_tier tier, const uint64_t *parent, const uint64_t *hashes,
-    size_t count, struct mc_view session);
+enum mc_index_result
+mc_index_engine_stored(struct mc_index *index,
+                       const struct mc_index_engine *engine, enum mc_tier tier,
+                       const uint64_t *parent, const uint64_t *hashes,
+                       size_t count, struct mc_view session);
 void mc_index_engine_removed(struct mc_index *index,
                              const struct mc_index_engine *engine,
                              enum mc_tier tier, const uint64_t *hashes,
@@ -150,15 +155,16 @@ mc_index_reader_create(struct mc_index *index,
                        struct mc_index_reader **reader_out);
 void mc_index_reader_destroy(struct mc_index_reader *reader);
 
-/* Name views in answers are interned: valid as long as the index. Answers with
- * rows write at most `capacity` of them and set *count_out to how many there
- * are. */
+/* Views of owners' and sessions' names in answers are valid until the reader is
+ * asked again; a name for which there is no memory is a none view. Tenants'
+ * names are valid as long as the index. Answers with rows write at most
+ * `capacity` of them and say how many there are. */
 
 struct mc_index_place {
     struct mc_view owner; /* "w0/0", "store:n1" */
     enum mc_tier tier;
-    uint64_t blocks;      /* match: contiguous from the first; resident: held */
-    uint64_t prefix;      /* resident: longest contiguous prefix of a chain that
+    uint64_t blocks; /* match: contiguous from the first; resident: held */
+    uint64_t prefix; /* resident: longest contiguous prefix of a chain that
                              begins at a root */
 };
 struct mc_index_worker {
@@ -167,7 +173,8 @@ struct mc_index_worker {
     uint64_t with_store; /* contiguous over its own tiers and all stores */
 };
 struct mc_index_match {
-    struct mc_index_place *places; /* lent by the caller, sorted by owner, tier */
+    struct mc_index_place
+        *places; /* lent by the caller, sorted by owner, tier */
     size_t place_capacity;
     size_t place_count;
     struct mc_index_worker *workers; /* lent, sorted by owner */
@@ -195,7 +202,8 @@ size_t mc_index_chain(struct mc_index_reader *reader, struct mc_view tenant,
                       bool *is_rooted_out);
 
 /* What of a session's lineage is held where: rows sorted by owner and tier.
- * *blocks_out is the number of different blocks in its lineage. */
+ * *blocks_out is the number of different blocks in its lineage. SIZE_MAX, and
+ * nothing set, without memory for the walk. */
 size_t mc_index_resident(struct mc_index_reader *reader, struct mc_view tenant,
                          struct mc_view session,
                          struct mc_index_place *places_out, size_t capacity,
@@ -228,7 +236,7 @@ struct mc_index_tenant {
     struct mc_view tenant;
     uint64_t nodes;
     uint64_t sessions;
-    uint64_t resident;       /* blocks held by at least one owner */
+    uint64_t resident; /* blocks held by at least one owner */
     uint64_t resident_bytes;
 };
 size_t mc_index_tenants(struct mc_index_reader *reader,
@@ -236,21 +244,24 @@ size_t mc_index_tenants(struct mc_index_reader *reader,
 
 struct mc_index_stats {
     uint64_t nodes;
-    uint64_t resident;          /* (block, owner, tier) triples */
+    uint64_t resident; /* (block, owner, tier) triples */
     uint64_t sessions;
     uint64_t marks;
-    uint64_t bytes;             /* memory of all tables */
-    uint64_t applied;           /* changes applied */
-    uint64_t matched_keys;      /* store keys of the layout */
-    uint64_t foreign_keys;      /* store keys outside it */
+    uint64_t bytes;        /* memory of all tables */
+    uint64_t applied;      /* changes applied */
+    uint64_t matched_keys; /* store keys of the layout */
+    uint64_t foreign_keys; /* store keys outside it */
     uint64_t collisions;
     uint64_t conflicting_parents;
     uint64_t cyclic_parents;
-    uint64_t refused_nodes;     /* at max_nodes or max_bytes */
-    uint64_t dropped_sessions;  /* let go at a bound */
+    uint64_t refused_nodes;    /* at max_nodes or max_bytes */
+    uint64_t refused_places;   /* what could not be noted as held, or as gone */
+    uint64_t refused_changes;  /* changes that answered MC_INDEX_FULL */
+    uint64_t invalid;          /* changes that answered MC_INDEX_INVALID */
+    uint64_t dropped_sessions; /* let go at a bound */
     uint64_t dropped_heads;
     uint64_t dropped_marks;
-    uint64_t freed_nodes;       /* without residency, child and head */
+    uint64_t freed_nodes; /* without residency, child and head */
 };
 void mc_index_stats(struct mc_index *index, struct mc_index_stats *stats_out);
 

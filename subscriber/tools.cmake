@@ -2,7 +2,7 @@
 if(NOT TARGET mckv-subscriber)
   return()
 endif()
-if(NOT EXISTS "${PROJECT_SOURCE_DIR}/subscriber/mc_index_script.h")
+if(NOT EXISTS "${PROJECT_SOURCE_DIR}/subscriber/tool_index.c")
   return()
 endif()
 pkg_check_modules(JSONC REQUIRED IMPORTED_TARGET json-c>=0.15)

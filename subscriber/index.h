@@ -1,0 +1,623 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* index.h - inside the session prefix index: records and who may touch them.
+ *
+ * Node: a block of a tenant. Run: a stretch of a chain, at most 256 nodes each
+ * the child of the one before; it hangs below a node of another run, or its
+ * first node has no known parent. A node that is nobody's child and has had no
+ * child in its own run is alone and has no run. Mark: (session, run, position):
+ * the session's lineage holds the run's nodes up to the position. So one word
+ * answers "is it covered", the marks of a node's run are the sessions below it,
+ * and no path is climbed but by whole runs.
+ *
+ * Heads of a session lie on no common path, so a run holds at most one of them,
+ * and it stands where the session's mark on that run stands.
+ *
+ * Residency of a node is the id of a set of places, shared by all nodes held in
+ * the same places. A place is a slot and a tier; a slot is an owner within a
+ * tenant until it is cleared. Pages of several parts that are not whole yet are
+ * kept aside (index_parts.c).
+ *
+ * Fields marked W are the writer's alone; all others are read by readers too,
+ * and atomic.
+ */
+#ifndef INDEX_H
+#define INDEX_H
+#include "index_memory.h"
+#include "index_table.h"
+#include "mc_index.h"
+#include "mci_map.h"
+
+#define INDEX_RUN_MAX 256u
+#define INDEX_RUN_OWN 4u
+#define INDEX_MID_MAX 16u /* marks that may end inside a run for nothing */
+#define INDEX_SLOTS_MAX 65536u
+#define INDEX_SET_CACHE 4096u
+#define INDEX_OWNER_CACHE 256u
+#define INDEX_NAME_MAX 256u /* bytes of an owner's name */
+
+/* ---- nodes ------------------------------------------------------------- */
+
+/* struct index_node.where: run << 32 | position << 24 | flags | children. The
+ * first half is a run's id with NODE_IN_RUN, else the first of the node's
+ * marks. Children are runs that hang below the node; 65 535 stands for ever. */
+#define NODE_ROOT (UINT64_C(1) << 16) /* someone said it begins a sequence */
+#define NODE_IN_RUN (UINT64_C(1) << 17)
+#define NODE_PARTS (UINT64_C(1) << 18)  /* has pages that are not whole */
+#define NODE_IDLE (UINT64_C(1) << 19)   /* in the list of those to be freed */
+#define NODE_PINNED (UINT64_C(1) << 20) /* used by the change under way */
+#define NODE_CHAIN (UINT64_C(1) << 21)  /* met in the chain being checked */
+#define NODE_FRESH (UINT64_C(1) << 22)  /* made by the change under way */
+#define NODE_PLACE_MASK (~UINT64_C(0) << 24 | NODE_IN_RUN)
+#define NODE_CHILDREN_MASK UINT64_C(0xffff)
+
+#define INDEX_NODE_SHIFT 16u
+struct index_node { /* two to a cache line */
+    _Atomic uint64_t hash;
+    union {
+        uint64_t digest; /* W: of the page whose parts are held */
+        struct {
+            uint32_t older; /* W: links of idle nodes and of the pool */
+            uint32_t newer;
+        } idle;
+    } u;
+    _Atomic uint64_t where;
+    _Atomic uint32_t set;    /* 0 = held nowhere */
+    _Atomic uint32_t tenant; /* 0 = freed */
+};
+
+static inline uint32_t where_run(uint64_t where)
+{
+    return (uint32_t)(where >> 32);
+}
+
+static inline uint32_t where_pos(uint64_t where)
+{
+    return (uint32_t)(where >> 24) & 0xff;
+}
+
+static inline uint32_t where_children(uint64_t where)
+{
+    return (uint32_t)(where & NODE_CHILDREN_MASK);
+}
+
+/* ---- runs -------------------------------------------------------------- */
+
+/* Ids of a run's nodes. Positions are written once in an array's life: a run
+ * that has shrunk continues in another array. */
+struct index_ids {
+    uint32_t cap;
+    uint32_t pad;
+    _Atomic uint32_t at[];
+};
+
+#define INDEX_RUN_SHIFT 15u
+struct index_run { /* 64 bytes */
+    _Atomic(struct index_ids *) ids;
+    _Atomic uint32_t parent; /* node; 0 = none known */
+    _Atomic uint32_t marks;  /* the first */
+    uint32_t mark_count;     /* W */
+    uint32_t tail_marks;     /* W: of these, at the last position */
+    uint32_t branches;       /* W: runs that hang below its nodes */
+    uint16_t len;            /* W */
+    bool has_shrunk;         /* W */
+    bool is_own;             /* W: ids lie in the record */
+    uint32_t link;           /* W */
+    uint32_t own_cap;        /* a struct index_ids, in place */
+    uint32_t own_pad;
+    _Atomic uint32_t own[INDEX_RUN_OWN];
+};
+
+/* ---- marks ------------------------------------------------------------- */
+
+#define INDEX_MARK_SHIFT 16u
+#define MARK_HEAD UINT32_C(0x80000000)
+struct index_mark {
+    _Atomic uint32_t session;
+    _Atomic uint32_t reach;    /* position, MARK_HEAD if a head stands there */
+    _Atomic uint32_t next_run; /* next mark of the run */
+    uint32_t prev_run;         /* W */
+    uint32_t first;        /* W: the run's first node, its name in the table */
+    uint32_t next_session; /* W */
+    uint32_t prev_session; /* W, and the pool's link */
+};
+
+/* ---- names, owners, slots, tenants ------------------------------------- */
+
+struct index_name { /* a block, retired with its record */
+    uint32_t len;
+    char bytes[];
+};
+
+#define INDEX_OWNER_SHIFT 10u
+struct index_owner {
+    _Atomic(struct index_name *) name;
+    uint32_t stem_at;  /* W: worker or backend within the name */
+    uint32_t stem_len; /* W */
+    uint32_t rank;     /* W */
+    uint32_t slots;    /* W: first slot in use */
+    uint32_t retired;  /* W: slots that are still swept */
+    uint32_t link;     /* W */
+    bool is_store;     /* W */
+};
+
+enum index_slot_state {
+    SLOT_FREE = 0,
+    SLOT_LIVE = 1,
+    SLOT_RETIRED = 2, /* waits for a sweep */
+    SLOT_SWEPT = 3    /* being swept */
+};
+
+#define INDEX_SLOT_SHIFT 10u
+struct index_slot {
+    _Atomic uint32_t state;
+    _Atomic uint32_t owner;
+    _Atomic uint32_t is_store;
+    uint32_t tenant;              /* W */
+    uint32_t next;                /* W: of the owner */
+    uint32_t link;                /* W */
+    uint64_t held[MC_TIER_COUNT]; /* W: blocks */
+};
+
+#define INDEX_TENANT_SHIFT 10u
+struct index_tenant {
+    _Atomic(struct index_name *) name;
+    _Atomic uint64_t nodes;
+    _Atomic uint64_t sessions;
+    _Atomic uint64_t resident;
+    uint32_t *slots;   /* W: a block; by owner */
+    uint32_t slot_cap; /* W */
+    uint32_t link;     /* W */
+};
+
+/* ---- residency --------------------------------------------------------- */
+
+struct index_set { /* a block; constant once published but for W */
+    uint32_t count;
+    uint32_t refs;    /* W: nodes */
+    uint64_t key;     /* W: hash of the places */
+    uint32_t clean;   /* W: sweep in which it was seen to hold no dead place */
+    bool is_in_table; /* W */
+    bool is_unused;   /* W: in the list of those without nodes */
+    bool has_store;   /* W: some place is a store's, perhaps cleared */
+    uint32_t place[]; /* ascending; slot * MC_TIER_COUNT + tier */
+};
+
+#define INDEX_SETREF_SHIFT 16u
+struct index_setref {
+    _Atomic(struct index_set *) set;
+    uint32_t link;    /* W */
+    uint32_t is_dead; /* W: retired; the block is not ours any more */
+};
+
+struct index_set_cache {
+    uint32_t from;
+    uint32_t place;
+    uint32_t to;
+    uint32_t stamp; /* is_out in the lowest bit */
+};
+
+#define INDEX_PARTS_SHIFT 14u
+struct index_parts { /* W; a page of which some parts are there */
+    uint32_t node;
+    uint32_t place;
+    uint32_t next; /* of the node */
+    uint32_t link;
+    uint64_t have[2]; /* MC_KEY_PARTS_MAX bits */
+};
+
+/* ---- sessions ---------------------------------------------------------- */
+
+struct index_heads {
+    _Atomic uint32_t count;
+    uint32_t cap;
+    _Atomic uint32_t at[]; /* nodes */
+};
+
+#define INDEX_HEADS_OWN 2u
+#define INDEX_SESSION_SHIFT 13u
+struct index_session {
+    _Atomic(struct index_name *) name;
+    _Atomic(struct index_heads *) heads;
+    _Atomic uint64_t touched; /* by the index's clock */
+    _Atomic uint64_t blocks;  /* in lineage */
+    _Atomic uint32_t tenant;  /* 0 = gone */
+    uint32_t tag;             /* W */
+    uint32_t marks;           /* W: the first */
+    uint32_t heap_at;         /* W */
+    uint64_t heap_key;        /* W: touched, as the heap knows it */
+    uint32_t next_drop;       /* W: head to go first at the bound */
+    uint32_t link;            /* W */
+    bool has_lost_head;       /* W: the next head needs another array */
+    /* a struct index_heads, in place */
+    _Atomic uint32_t own_count;
+    uint32_t own_cap;
+    _Atomic uint32_t own[INDEX_HEADS_OWN];
+};
+
+/* ---- the index --------------------------------------------------------- */
+
+enum index_sweep_phase { SWEEP_NONE = 0, SWEEP_NODES, SWEEP_PARTS, SWEEP_SETS };
+
+struct index_counters {
+    _Atomic uint64_t nodes;
+    _Atomic uint64_t held_nodes; /* in some place */
+    _Atomic uint64_t resident;
+    _Atomic uint64_t sessions;
+    _Atomic uint64_t marks;
+    _Atomic uint64_t applied;
+    _Atomic uint64_t matched_keys;
+    _Atomic uint64_t foreign_keys;
+    _Atomic uint64_t collisions;
+    _Atomic uint64_t conflicting_parents;
+    _Atomic uint64_t cyclic_parents;
+    _Atomic uint64_t refused_nodes;
+    _Atomic uint64_t refused_places;
+    _Atomic uint64_t refused_changes;
+    _Atomic uint64_t invalid;
+    _Atomic uint64_t dropped_sessions;
+    _Atomic uint64_t dropped_heads;
+    _Atomic uint64_t dropped_marks;
+    _Atomic uint64_t freed_nodes;
+};
+
+struct index_owner_cache {
+    uint64_t key;
+    uint32_t owner;
+};
+
+struct mc_index {
+    struct mc_index_opts opts; /* constant */
+    struct index_memory memory;
+    uint64_t secret; /* constant; tables cannot be filled on purpose */
+
+    struct index_pool segs, nodes, runs, marks, sessions, tenants, owners,
+        slots, setrefs, parts;
+    struct index_table node_table, mark_table, session_table, tenant_table,
+        set_table, parts_table;
+
+    struct index_counters counters;
+    _Atomic uint64_t clock; /* of touches */
+
+    /* W from here on. */
+    uint32_t oldest_idle; /* nodes to be freed, by the time they became so */
+    uint32_t newest_idle;
+
+    struct mci_map owner_map;
+    uint32_t owner_count;
+    uint32_t tenant_count;
+    uint32_t last_tenant;
+    struct index_owner_cache owner_cache[INDEX_OWNER_CACHE];
+    uint32_t dead_slots; /* retired and not yet swept */
+
+    struct index_set_cache *set_cache; /* INDEX_SET_CACHE */
+    uint32_t set_stamp;
+    uint32_t *set_scratch; /* places of a set under way */
+    uint32_t set_scratch_cap;
+    struct index_set *spare_sets;
+    uint32_t spare_count;
+    uint32_t unused_sets; /* without nodes, kept for a while */
+    uint32_t unused_head; /* through setref.link */
+    uint32_t unused_tail;
+
+    enum index_sweep_phase sweep_phase;
+    uint32_t sweep_at;
+    uint32_t sweep_round;
+    bool has_sweep_failed;
+
+    uint32_t *heap; /* sessions, least recently touched first */
+    uint32_t heap_count;
+    uint32_t heap_cap;
+
+    uint32_t *chain; /* nodes of the chain under way */
+    size_t chain_cap;
+    uint32_t reserved_runs;
+    uint32_t busy_session; /* not to be let go now */
+    bool is_grafting;      /* lists of marks are walked: no session may go */
+    uint32_t step;         /* changes, for what is done every so often */
+};
+
+static inline struct index_node *node_at(const struct mc_index *ix, uint32_t id)
+{
+    return index_pool_at(&ix->nodes, id, INDEX_NODE_SHIFT,
+                         sizeof(struct index_node));
+}
+
+static inline struct index_run *run_at(const struct mc_index *ix, uint32_t id)
+{
+    return index_pool_at(&ix->runs, id, INDEX_RUN_SHIFT,
+                         sizeof(struct index_run));
+}
+
+static inline struct index_mark *mark_at(const struct mc_index *ix, uint32_t id)
+{
+    return index_pool_at(&ix->marks, id, INDEX_MARK_SHIFT,
+                         sizeof(struct index_mark));
+}
+
+static inline struct index_session *session_at(const struct mc_index *ix,
+                                               uint32_t id)
+{
+    return index_pool_at(&ix->sessions, id, INDEX_SESSION_SHIFT,
+                         sizeof(struct index_session));
+}
+
+static inline struct index_tenant *tenant_at(const struct mc_index *ix,
+                                             uint32_t id)
+{
+    return index_pool_at(&ix->tenants, id, INDEX_TENANT_SHIFT,
+                         sizeof(struct index_tenant));
+}
+
+static inline struct index_owner *owner_at(const struct mc_index *ix,
+                                           uint32_t id)
+{
+    return index_pool_at(&ix->owners, id, INDEX_OWNER_SHIFT,
+                         sizeof(struct index_owner));
+}
+
+static inline struct index_slot *slot_at(const struct mc_index *ix, uint32_t id)
+{
+    return index_pool_at(&ix->slots, id, INDEX_SLOT_SHIFT,
+                         sizeof(struct index_slot));
+}
+
+static inline struct index_setref *setref_at(const struct mc_index *ix,
+                                             uint32_t id)
+{
+    return index_pool_at(&ix->setrefs, id, INDEX_SETREF_SHIFT,
+                         sizeof(struct index_setref));
+}
+
+static inline struct index_set *set_at(const struct mc_index *ix, uint32_t id)
+{
+    return atomic_load_explicit(&setref_at(ix, id)->set, memory_order_acquire);
+}
+
+static inline struct index_parts *parts_at(const struct mc_index *ix,
+                                           uint32_t id)
+{
+    return index_pool_at(&ix->parts, id, INDEX_PARTS_SHIFT,
+                         sizeof(struct index_parts));
+}
+
+/* The writer's own view of what only it changes. */
+static inline uint64_t node_where(const struct index_node *node)
+{
+    return atomic_load_explicit(&node->where, memory_order_relaxed);
+}
+
+static inline void node_set_where(struct index_node *node, uint64_t where)
+{
+    atomic_store_explicit(&node->where, where, memory_order_release);
+}
+
+static inline uint32_t ids_get(const struct index_run *run, uint32_t pos)
+{
+    struct index_ids *ids =
+        atomic_load_explicit(&run->ids, memory_order_relaxed);
+    return atomic_load_explicit(&ids->at[pos], memory_order_relaxed);
+}
+
+/* Counters have one writer: no locked instruction. */
+static inline void count_add(_Atomic uint64_t *counter, uint64_t n)
+{
+    atomic_store_explicit(
+        counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+        memory_order_relaxed);
+}
+
+static inline uint64_t count_get(const _Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static inline uint64_t index_mix(uint64_t x)
+{
+    x ^= x >> 33;
+    x *= UINT64_C(0xff51afd7ed558ccd);
+    x ^= x >> 33;
+    x *= UINT64_C(0xc4ceb9fe1a85ec53);
+    x ^= x >> 33;
+    return x;
+}
+
+static inline uint32_t index_node_tag(const struct mc_index *ix,
+                                      uint32_t tenant, uint64_t hash)
+{
+    return (uint32_t)(index_mix(hash ^ ix->secret ^
+                                (tenant * UINT64_C(0x9e3779b97f4a7c15))) >>
+                      32);
+}
+
+/* 0 if the tenant has no such block; readers and writer. */
+static inline uint32_t index_node_find(const struct mc_index *ix,
+                                       uint32_t tenant, uint64_t hash)
+{
+    struct index_probe probe =
+        index_probe_begin(&ix->node_table, index_node_tag(ix, tenant, hash));
+    uint32_t id;
+    while ((id = index_probe_next(&probe))) {
+        const struct index_node *node = node_at(ix, id);
+        if (atomic_load_explicit(&node->tenant, memory_order_acquire) ==
+                tenant &&
+            atomic_load_explicit(&node->hash, memory_order_relaxed) == hash) {
+            return id;
+        }
+    }
+    return 0;
+}
+
+/* Whether a set's place still counts. */
+static inline bool index_place_is_live(const struct mc_index *ix,
+                                       uint32_t place)
+{
+    return atomic_load_explicit(&slot_at(ix, place / MC_TIER_COUNT)->state,
+                                memory_order_acquire) == SLOT_LIVE;
+}
+
+/* index_node.c */
+/* A node of the block, made if need be (and if it can be: else 0, counted). */
+uint32_t index_node_get(struct mc_index *ix, uint32_t tenant, uint64_t hash);
+/* Changes flags of where; readers do not look at them. */
+void index_node_flag(struct mc_index *ix, uint32_t id, uint64_t clear,
+                     uint64_t set);
+/* To be called when a node may have lost the last reason to be kept. */
+void index_node_settle(struct mc_index *ix, uint32_t id);
+/* The node has a reason to be kept. */
+void index_node_keep(struct mc_index *ix, uint32_t id);
+void index_node_add_child(struct mc_index *ix, uint32_t id);
+void index_node_free(struct mc_index *ix, uint32_t id);
+
+/* index_run.c */
+uint32_t index_node_parent(const struct mc_index *ix, uint32_t id);
+uint32_t index_node_first(const struct mc_index *ix, uint32_t id);
+bool index_node_is_tail(const struct mc_index *ix, uint32_t id);
+/* Whether a is b or above it. */
+bool index_node_is_above(const struct mc_index *ix, uint32_t a, uint32_t b);
+/* Records for count links are there. */
+bool index_run_reserve(struct mc_index *ix, size_t count);
+/* Makes the node a run of its own, if it is alone. Needs a reserved record. */
+uint32_t index_run_make(struct mc_index *ix, uint32_t node);
+/* Room for count nodes more behind the run's last, expecting `more` later. */
+bool index_run_extend(struct mc_index *ix, struct index_run *run,
+                      uint32_t count, size_t more);
+/* Puts a node behind the run's last; there must be room. */
+void index_run_append(struct mc_index *ix, uint32_t run, uint32_t node);
+/* Splits runs in which too many marks end early. */
+void index_run_balance(struct mc_index *ix, uint32_t run);
+/* Counts anew the marks that reach the last node. */
+void index_run_count_tail(struct mc_index *ix, uint32_t run);
+/* Takes the last node off. */
+void index_run_shrink(struct mc_index *ix, uint32_t run);
+
+/* index_mark.c */
+uint32_t index_mark_find(const struct mc_index *ix, uint32_t session,
+                         uint32_t first);
+/* Where a mark goes: on a run, named by its first node, or on a lone node. */
+struct index_mark_place {
+    uint32_t first;
+    uint32_t run; /* 0: first is alone */
+    uint32_t pos;
+};
+struct index_mark_place index_mark_place_of(const struct mc_index *ix,
+                                            uint32_t node);
+/* A mark reaching the place's position, MARK_HEAD or not; 0 without room. */
+uint32_t index_mark_make(struct mc_index *ix, uint32_t session,
+                         const struct index_mark_place *place, uint32_t head);
+/* Moves a mark up or down its run. */
+void index_mark_move(struct mc_index *ix, uint32_t mark, uint32_t reach);
+void index_mark_remove(struct mc_index *ix, uint32_t mark);
+/* Takes a mark out of its session and the table only: its run is about to
+ * vanish, and its list stays as readers may see it. */
+void index_mark_leave(struct mc_index *ix, uint32_t mark);
+/* How many marks covering a node would need. */
+uint64_t index_mark_need(const struct mc_index *ix, uint32_t session,
+                         uint32_t node);
+/* Covers a node and all above it. With is_head a head is set on the node, in
+ * the place of one that is now passed; else one that is passed is dropped.
+ * False, and nothing changed, without room. */
+bool index_mark_cover(struct mc_index *ix, uint32_t session, uint32_t node,
+                      bool is_head);
+
+/* index_session.c */
+uint32_t index_session_tag(const struct mc_index *ix, uint32_t tenant,
+                           struct mc_view name);
+uint32_t index_session_find(const struct mc_index *ix, uint32_t tenant,
+                            struct mc_view name);
+void index_session_touch(struct mc_index *ix, uint32_t session);
+/* Takes a session out with all its marks. Needs no memory. */
+void index_session_drop(struct mc_index *ix, uint32_t session);
+/* Lets the least recently touched session go, other than the busy one. */
+bool index_session_drop_oldest(struct mc_index *ix);
+/* Lets sessions go until so many marks fit. */
+bool index_session_make_room(struct mc_index *ix, uint64_t need);
+/* Lets sessions go whose heads keep nodes that nobody holds. */
+bool index_session_free_heads(struct mc_index *ix);
+/* The session reached a block. */
+enum mc_index_result index_session_advance(struct mc_index *ix, uint32_t tenant,
+                                           struct mc_view name, uint32_t node);
+/* A head on a node, in the place of old_node's if that is not 0. At the bound
+ * on heads the oldest goes: *lost_out, 0 if none. False without room. */
+bool index_heads_put(struct mc_index *ix, uint32_t session, uint32_t old_node,
+                     uint32_t node, uint32_t *lost_out);
+void index_heads_remove(struct mc_index *ix, uint32_t session, uint32_t node);
+
+/* index_name.c */
+struct index_name *index_name_make(struct mc_index *ix, struct mc_view text);
+static inline struct mc_view index_name_view(const struct index_name *name)
+{
+    return mc_view_make(name->bytes, name->len);
+}
+uint32_t index_tenant_find(const struct mc_index *ix, struct mc_view name);
+uint32_t index_tenant_get(struct mc_index *ix, struct mc_view name);
+/* The owner's name from its parts. is_store: rank is not looked at. */
+struct index_owner_key {
+    struct mc_view stem;
+    uint32_t rank;
+    bool is_store;
+};
+uint32_t index_owner_find(struct mc_index *ix,
+                          const struct index_owner_key *key);
+uint32_t index_owner_get(struct mc_index *ix,
+                         const struct index_owner_key *key);
+/* The live slot of an owner in a tenant; 0 if there is none. */
+uint32_t index_slot_find(const struct mc_index *ix, uint32_t tenant,
+                         uint32_t owner);
+uint32_t index_slot_get(struct mc_index *ix, uint32_t tenant, uint32_t owner);
+bool index_slot_is_empty(const struct mc_index *ix, uint32_t slot);
+/* What the slot holds counts no more from now on. */
+void index_slot_retire(struct mc_index *ix, uint32_t slot);
+void index_slot_free(struct mc_index *ix, uint32_t slot);
+
+/* index_set.c */
+MC_CHECK_RESULT enum mc_err index_sets_init(struct mc_index *ix);
+void index_sets_fini(struct mc_index *ix);
+bool index_set_holds(const struct index_set *set, uint32_t place);
+/* Adds or takes a node's place. False without room. */
+bool index_place_add(struct mc_index *ix, uint32_t node, uint32_t place);
+bool index_place_remove(struct mc_index *ix, uint32_t node, uint32_t place);
+bool index_node_holds(const struct mc_index *ix, uint32_t node, uint32_t place);
+/* Whether any store holds a part of the node's page. */
+bool index_node_is_stored(const struct mc_index *ix, uint32_t node);
+/* Takes cleared places out of one node. False without room. */
+bool index_node_sweep(struct mc_index *ix, uint32_t node);
+/* Makes sure that a set with cleared places, which no node has any more, is
+ * not found again. */
+void index_set_sweep(struct mc_index *ix, uint32_t set);
+
+/* index_parts.c */
+/* A part came or went at a store's place. False without room. */
+bool index_part_add(struct mc_index *ix, uint32_t node, uint32_t place,
+                    uint32_t part);
+bool index_part_remove(struct mc_index *ix, uint32_t node, uint32_t place,
+                       uint32_t part);
+/* Frees an unfinished page if its place was cleared. */
+void index_parts_sweep(struct mc_index *ix, uint32_t parts);
+bool index_parts_are_live(const struct mc_index *ix, uint32_t node);
+/* The node's first unfinished page. */
+uint32_t index_parts_first(const struct mc_index *ix, uint32_t node);
+/* As import finds them: the whole map of parts at once. */
+bool index_parts_put(struct mc_index *ix, uint32_t node, uint32_t place,
+                     const uint64_t have[2]);
+
+/* index_chain.c */
+struct index_chain {
+    uint32_t tenant;
+    const uint64_t *parent; /* NULL: hashes begin a sequence */
+    const uint64_t *hashes;
+    size_t count;
+    struct mc_view session;
+    uint32_t place; /* held there; 0: nowhere */
+};
+enum mc_index_result index_chain_apply(struct mc_index *ix,
+                                       const struct index_chain *chain);
+/* Hangs a node without parent below another; records are reserved. more: how
+ * many nodes are likely to follow it. False if a session had to be let go. */
+bool index_node_link(struct mc_index *ix, uint32_t parent, uint32_t node,
+                     size_t more);
+
+/* index_sweep.c */
+/* To be called at the end of each change. */
+void index_step(struct mc_index *ix);
+void index_sweep_begin(struct mc_index *ix);
+#endif

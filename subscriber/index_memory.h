@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* index_memory.h - memory of the index: counted, bounded, reclaimed by epochs.
+ *
+ * Records of one size live in pools and are named by 32-bit ids; 0 is none.
+ * Pools grow chunk by chunk and never move, so a reader may follow an id
+ * without asking anybody. Blocks of other sizes come from mci_alloc with a
+ * small head. What readers may still see is retired, not freed: it waits in
+ * the list of the epoch in which it was retired. An epoch ends when no reader
+ * is left in an older one, and then what was retired two epochs ago is free.
+ *
+ * The links of those lists lie in fields that readers never look at, so that
+ * retiring needs no memory. When a reader stays inside and the lists reach
+ * their bound, taking fails as if memory were out.
+ *
+ * Threads: one writer; readers only call index_memory_enter and _leave and
+ * follow ids.
+ */
+#ifndef INDEX_MEMORY_H
+#define INDEX_MEMORY_H
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mc_err.h"
+
+#define INDEX_EPOCHS 3u
+#define INDEX_POOLS_MAX 10u
+#define INDEX_SMALL_CHUNKS 16u
+
+/* One reader's place: the epoch it is in, 0 while outside. A line of its own,
+ * since each reader writes it twice a call. */
+struct index_seat {
+    _Alignas(64) _Atomic uint64_t epoch;
+    atomic_bool is_taken;
+};
+
+struct index_pool {
+    uint32_t unit;         /* bytes of one record */
+    uint32_t shift;        /* a chunk holds 1 << shift records */
+    uint32_t link_at;      /* offset of a uint32_t that only the writer reads */
+    uint32_t limit;        /* the greatest id */
+    _Atomic uint32_t high; /* ids 1..high have been given out */
+    uint32_t ready;        /* ids up to here have memory */
+    uint32_t free_head;
+    uint32_t free_count;
+    uint32_t limbo_head[INDEX_EPOCHS];
+    uint32_t limbo_tail[INDEX_EPOCHS];
+    uint32_t limbo_count[INDEX_EPOCHS];
+    /* The first chunk's ids lie in sixteen small ones, so that a small index
+     * stays small. */
+    _Atomic(unsigned char *) small[INDEX_SMALL_CHUNKS];
+    _Atomic(unsigned char *) *big;
+};
+
+struct index_block {
+    struct index_block *next;
+    size_t size;
+};
+
+struct index_memory {
+    uint64_t max_bytes;
+    uint64_t max_limbo;
+    _Atomic uint64_t bytes;
+    _Alignas(64) _Atomic uint64_t epoch;
+    uint64_t limbo_bytes; /* over all three lists, pools included */
+    struct index_block *limbo[INDEX_EPOCHS];
+    struct index_pool *pools[INDEX_POOLS_MAX];
+    uint32_t pool_count;
+    uint32_t seat_count;
+    _Atomic uint32_t seats_used; /* seats beyond were never taken */
+    struct index_seat *seats;
+};
+
+MC_CHECK_RESULT enum mc_err index_memory_init(struct index_memory *memory,
+                                              uint64_t max_bytes,
+                                              uint32_t max_readers);
+/* Frees all pools and everything retired; blocks still in use are the
+ * caller's. Zeroed is fine. */
+void index_memory_fini(struct index_memory *memory);
+
+/* Readers: between the two nothing retired later than enter is freed. */
+static inline void index_memory_enter(struct index_memory *memory,
+                                      struct index_seat *seat)
+{
+    uint64_t epoch = atomic_load(&memory->epoch);
+    atomic_store(&seat->epoch, epoch);
+    /* Either the writer's look at the seats comes after the store, or this
+     * load sees the epoch that it then made, and with it all it had unlinked:
+     * the second load is what orders the two. */
+    (void)atomic_load(&memory->epoch);
+}
+
+static inline void index_memory_leave(struct index_seat *seat)
+{
+    atomic_store(&seat->epoch, 0);
+}
+
+/* Tries to end an epoch; true if it ended. */
+bool index_memory_advance(struct index_memory *memory);
+/* Whether something waits for readers. */
+static inline bool index_memory_has_limbo(const struct index_memory *memory)
+{
+    return memory->limbo_bytes != 0;
+}
+/* Whether retired memory has reached its bound because of a reader that does
+ * not leave. Tries to end epochs first. */
+bool index_memory_is_stuck(struct index_memory *memory);
+
+/* Zeroed bytes; NULL at a bound or without memory. */
+void *index_block_take(struct index_memory *memory, size_t size);
+void index_block_give(struct index_memory *memory, void *block);
+void index_block_retire(struct index_memory *memory, void *block);
+
+/* What one pool is made of; kept small, since all five are needed. */
+struct index_pool_shape {
+    uint32_t unit;
+    uint32_t shift; /* at least 4 */
+    uint32_t link_at;
+    uint32_t limit;
+};
+MC_CHECK_RESULT enum mc_err
+index_pool_init(struct index_memory *memory, struct index_pool *pool,
+                const struct index_pool_shape *shape);
+/* A record that was never used, or not since its readers left; not cleared. 0
+ * at a bound or without memory. */
+uint32_t index_pool_take(struct index_memory *memory, struct index_pool *pool);
+/* True if the next count takes cannot fail. */
+bool index_pool_reserve(struct index_memory *memory, struct index_pool *pool,
+                        uint32_t count);
+void index_pool_give(struct index_pool *pool, uint32_t id);
+void index_pool_retire(struct index_memory *memory, struct index_pool *pool,
+                       uint32_t id);
+
+/* Where a record lies. shift and unit are the pool's own, written as constants
+ * so that the compiler can fold them. */
+static inline void *index_pool_at(const struct index_pool *pool, uint32_t id,
+                                  uint32_t shift, uint32_t unit)
+{
+    unsigned char *chunk;
+    if (id >> shift) {
+        chunk =
+            atomic_load_explicit(&pool->big[id >> shift], memory_order_acquire);
+        return chunk + (size_t)(id & ((1u << shift) - 1)) * unit;
+    }
+    chunk = atomic_load_explicit(&pool->small[id >> (shift - 4)],
+                                 memory_order_acquire);
+    return chunk + (size_t)(id & ((1u << (shift - 4)) - 1)) * unit;
+}
+#endif
