@@ -23,6 +23,7 @@ uint64_t mci_batcher_epoch_base(uint64_t wall_ms)
 void mci_batcher_load(struct mci_batcher *batcher,
                       const struct mci_log_taken *taken)
 {
+    assert(taken->count <= MC_BATCH_EVENTS_MAX);
     batcher->taken = taken;
     batcher->next = 0;
 }
@@ -76,9 +77,6 @@ static uint32_t add_group(struct mci_batcher *batcher, uint32_t count,
         return 0;
     }
     do {
-        if (count + size == MC_BATCH_EVENTS_MAX) {
-            return 0;
-        }
         struct mc_event_record *to = &batcher->records[count + size];
         fill_record(batcher, &record[size], to);
         sum += mc_event_writer_bound(batcher->opts.writer, to);

@@ -204,6 +204,73 @@ START_TEST(reservation_held_over_a_detach_is_still_given_back)
 }
 END_TEST
 
+START_TEST(detach_lets_go_those_who_wait_for_another_reservation)
+{
+    struct mci_event_log *log = log_make(MC_PUBLISHER_BLOCK, true);
+    struct reserver writer;
+    uint32_t reserved = 0;
+    ck_assert_int_eq(
+        mci_event_log_reserve(log, CAPACITY, MCI_LOG_FOREGROUND, 0, &reserved),
+        MC_OK);
+    reserver_start(&writer, log, 1, MCI_LOG_FOREGROUND);
+    mci_event_log_detach(log);
+    reserver_end(&writer);
+    ck_assert_int_eq(writer.err, MC_OK);
+    ck_assert_uint_eq(writer.reserved, 0);
+    ck_assert_uint_eq(stats_of(log).reserved, CAPACITY);
+    mci_event_log_unreserve(log, reserved);
+    mci_event_log_destroy(log);
+}
+END_TEST
+
+#define HAND_OVERS 200
+
+struct hand_over {
+    struct mci_event_log *log;
+    _Atomic uint32_t done;
+    pthread_t thread;
+};
+
+/* Reserves the whole log and gives it back, again and again. */
+static void *hand_over_run(void *arg)
+{
+    struct hand_over *side = arg;
+    for (uint32_t i = 0; i < HAND_OVERS; i++) {
+        uint32_t reserved = 0;
+        if (mci_event_log_reserve(side->log, CAPACITY, MCI_LOG_FOREGROUND,
+                                  NEVER, &reserved)) {
+            break;
+        }
+        await_turn(); /* so that the other side has to wait */
+        mci_event_log_unreserve(side->log, reserved);
+        side->done++;
+    }
+    return NULL;
+}
+
+START_TEST(waiting_writers_are_woken_and_do_not_look_now_and_then)
+{
+    struct mci_event_log *log = log_make(MC_PUBLISHER_BLOCK, true);
+    struct hand_over sides[2];
+    uint64_t began_ns = mci_clock_ns();
+    for (int i = 0; i < 2; i++) {
+        sides[i].log = log;
+        sides[i].done = 0;
+        ck_assert_int_eq(
+            pthread_create(&sides[i].thread, NULL, hand_over_run, &sides[i]),
+            0);
+    }
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(pthread_join(sides[i].thread, NULL), 0);
+        ck_assert_uint_eq(sides[i].done, HAND_OVERS);
+    }
+    ck_assert_uint_gt(stats_of(log).waits, HAND_OVERS / 2);
+    /* Waits of 50 ms each would add up to five seconds and more. */
+    ck_assert_uint_lt(mci_clock_ns() - began_ns, 5 * MCI_NS_PER_S);
+    mci_event_log_destroy(log);
+}
+END_TEST
+
 START_TEST(there_is_one_consumer_at_a_time)
 {
     struct mci_event_log *log = log_make(MC_PUBLISHER_BLOCK, true);
@@ -360,6 +427,8 @@ int main(void)
     tcase_add_test(tc, blocked_writer_goes_on_when_another_gives_back);
     tcase_add_test(tc, detach_lets_waiting_writers_go_on);
     tcase_add_test(tc, reservation_held_over_a_detach_is_still_given_back);
+    tcase_add_test(tc, detach_lets_go_those_who_wait_for_another_reservation);
+    tcase_add_test(tc, waiting_writers_are_woken_and_do_not_look_now_and_then);
     tcase_add_test(tc, there_is_one_consumer_at_a_time);
     suite_add_tcase(suite, tc);
 
