@@ -232,7 +232,7 @@ START_TEST(the_release_timeout_is_settable)
 {
     struct rig_opts opts = {.store.put_start_release_timeout_ms = 5000};
     rig_open(&rig, &opts);
-    struct mci_write_row row = rig_put_start(&rig, "a", 100);
+    struct mci_write_row row = rig_put_start(&rig, "a", 128);
     rig_pass(&rig, 4999);
     rig_sweep(&rig);
     ck_assert_uint_eq(rig_stats(&rig).attempts, 1);

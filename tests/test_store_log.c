@@ -30,12 +30,23 @@ static struct mci_log_stats log_stats(void)
     return stats;
 }
 
-/* Fills the log until `left` places are free. */
+/* Fills the log with another tenant's events until `left` places are free. */
 static void fill_log(uint32_t left)
 {
-    for (uint32_t i = 0; log_stats().depth < CAPACITY - left; i++) {
+    static struct mci_log_tenant filler = {.name = {"filler", 6}};
+    const struct mci_log_event event = {.type = MC_EVENT_STORED,
+                                        .medium = MC_MEDIUM_CPU};
+    while (log_stats().depth < CAPACITY - left) {
+        (void)mci_event_log_append(rig.log, &filler, mc_view_str("f"), &event,
+                                   1, NULL);
+    }
+}
+
+static void put_many(uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
         char key[16];
-        (void)snprintf(key, sizeof key, "fill%u", i);
+        (void)snprintf(key, sizeof key, "m%u", i);
         enum mc_err err = rig_put(&rig, key, 64);
         if (err != MC_OK) {
             ck_abort_msg("put %s: %d", key, err);
@@ -85,7 +96,6 @@ START_TEST(a_remove_on_a_full_log_answers_901_and_removes_nothing)
     char *before = rig_state(&rig);
     ck_assert_int_eq(rig_remove(&rig, "a", false), MC_ERR_RPC_TIMEOUT);
     ck_assert_int_eq(rig_remove(&rig, "a", true), MC_ERR_RPC_TIMEOUT);
-    ck_assert_int_eq(rig_remove(&rig, "none", true), MC_ERR_OBJECT_NOT_FOUND);
     (void)rig_events(&rig);
     EXPECT_UNCHANGED(&rig, before);
     free(before);
@@ -158,10 +168,11 @@ END_TEST
 START_TEST(a_start_that_must_evict_waits_for_the_log_and_says_901)
 {
     open_log(MC_PUBLISHER_BLOCK);
+    put_many(700);
     fill_log(0);
     uint64_t room = MIB - rig_stats(&rig).allocated_bytes;
     char *before = rig_state(&rig);
-    ck_assert_int_eq(rig_put_start(&rig, "big", room + 64 * KIB).err,
+    ck_assert_int_eq(rig_put_start(&rig, "big", room + 32 * KIB).err,
                      MC_ERR_RPC_TIMEOUT);
     (void)rig_events(&rig);
     EXPECT_UNCHANGED(&rig, before);
@@ -289,7 +300,7 @@ static uint32_t events_named(const char *events, char lead)
 START_TEST(what_is_put_during_remove_all_is_not_cleared_away)
 {
     open_log(_i == 0 ? MC_PUBLISHER_DROP_OLDEST : MC_PUBLISHER_BLOCK);
-    fill_log(300);
+    put_many(700);
     struct removal removal;
     begin_removal(&removal);
     ck_assert(AWAIT(log_stats().waits > 0));
@@ -361,6 +372,7 @@ END_TEST
 START_TEST(remove_all_that_runs_out_of_time_says_what_it_did)
 {
     open_log(MC_PUBLISHER_BLOCK);
+    put_many(100);
     fill_log(0);
     uint64_t objects = rig_stats(&rig).objects;
     struct mci_call call = rig_call(&rig); /* deadline 0 */
