@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which fault is named and where, for every golden row, every truncation of it
+/* Which fault is named and where, for every golden row and those of
+ * event_rows.py, every truncation of it
  * and two hundred mutants of it: against tests/data/vectors/event-faults.json,
  * which event_model.py wrote from the rules alone. Each message is read both
  * with and without the shortcut over like events. */
@@ -15,7 +16,7 @@
 #define PAYLOAD_GROWTH 3 /* bytes that a mutant may gain */
 
 static const char *const files[] = {"decode.json", "decode-more.json",
-                                    "encode.json"};
+                                    "encode.json", "decode-own.json"};
 #define FILES (sizeof files / sizeof files[0])
 
 /* One row of a file and what the model said about it. */

@@ -142,6 +142,21 @@ START_TEST(settings_stand_in_every_event)
 }
 END_TEST
 
+START_TEST(a_timestamp_takes_its_smallest_form)
+{
+    struct mc_event_writer_opts opts = {0};
+    struct mc_event_record record = make_record(MC_EVENT_STORED, "k");
+    record.timestamp_ms = 5;
+    ck_assert(has_field(write_one(&opts, &record), "timestamp", "\x05", 1));
+    record.timestamp_ms = UINT32_MAX;
+    ck_assert(has_field(write_one(&opts, &record), "timestamp",
+                        "\xce\xff\xff\xff\xff", 5));
+    record.timestamp_ms++;
+    ck_assert(has_field(write_one(&opts, &record), "timestamp",
+                        "\xcf\x00\x00\x00\x01\x00\x00\x00\x00", 9));
+}
+END_TEST
+
 START_TEST(the_epoch_can_change_and_take_another_width)
 {
     static const uint64_t epochs[] = {EPOCH, 1, 70000, UINT64_MAX, 200};
@@ -180,6 +195,7 @@ int main(void)
     tcase_add_loop_test(flags, keys_that_are_numbers_fill_the_hash_arrays, 0,
                         sizeof hash_rows / sizeof hash_rows[0]);
     tcase_add_test(flags, settings_stand_in_every_event);
+    tcase_add_test(flags, a_timestamp_takes_its_smallest_form);
     tcase_add_test(flags, the_epoch_can_change_and_take_another_width);
     suite_add_tcase(suite, flags);
     return suite_run(suite);

@@ -94,31 +94,55 @@ START_TEST(every_golden_row_is_written_byte_for_byte)
 }
 END_TEST
 
-START_TEST(one_writer_for_all_rows_of_a_profile_writes_the_same)
+#define MIXED 5
+
+static struct mc_event_record make_mixed(uint64_t *random)
 {
-    /* Records of many tenants and media in turn, one writer: as each alone. */
-    static uint8_t alone[MC_BATCH_BYTES_MAX];
     static const char *const tenants[] = {"a", "default", "",
                                           "seventeen-bytes-t", "b"};
+    static const char *const media[] = {"cpu", "disk", "cpv"};
+    static const char *const backends[] = {"n1", "node-0001", "node-0002"};
+    struct mc_event_record record =
+        make_record((enum mc_event_type)(1 + vector_random(random, 3)), "key");
+    record.tenant_id = mc_view_str(tenants[vector_random(random, 5)]);
+    record.backend_id = mc_view_str(backends[vector_random(random, 3)]);
+    if (record.type != MC_EVENT_CLEARED) {
+        record.medium = mc_view_str(media[vector_random(random, 3)]);
+    }
+    record.timestamp_ms = vector_random(random, 2) ? 5 : TIMESTAMP_MS + 1;
+    return record;
+}
+
+/* Header and rank of a batch of so few events. */
+#define BATCH_HEADER (1 + 9 + 1)
+#define BATCH_RANK 1
+
+START_TEST(events_are_the_same_in_any_company)
+{
+    static uint8_t together[MC_BATCH_BYTES_MAX];
     struct mc_event_writer_opts opts = {.epoch = EPOCH};
     struct mc_event_writer *writer = make_writer(&opts);
     uint64_t random = 3;
     for (int i = 0; i < 2000; i++) {
-        struct mc_event_record record = make_record(
-            (enum mc_event_type)(1 + vector_random(&random, 3)), "key");
+        struct mc_event_record records[MIXED];
         size_t len = 0;
-        record.tenant_id = mc_view_str(tenants[vector_random(&random, 5)]);
-        if (record.type != MC_EVENT_CLEARED && vector_random(&random, 2)) {
-            record.medium = mc_view_str("disk");
+        for (size_t k = 0; k < MIXED; k++) {
+            records[k] = make_mixed(&random);
         }
-        record.timestamp_ms = vector_random(&random, 2) ? 5 : TIMESTAMP_MS + 1;
-        struct mc_view one = write_one(&opts, &record);
-        memcpy(alone, one.data, one.len);
-        ck_assert_int_eq(mc_event_writer_batch(writer, TIMESTAMP_MS, &record, 1,
-                                               buffer, sizeof buffer, &len),
+        ck_assert_int_eq(mc_event_writer_batch(writer, TIMESTAMP_MS, records,
+                                               MIXED, together, sizeof together,
+                                               &len),
                          MC_OK);
-        ck_assert(mc_view_equal(mc_view_make(buffer, len),
-                                mc_view_make(alone, one.len)));
+        size_t at = BATCH_HEADER;
+        for (size_t k = 0; k < MIXED; k++) {
+            struct mc_view one = write_one(&opts, &records[k]);
+            size_t event_len = one.len - BATCH_HEADER - BATCH_RANK;
+            ck_assert_uint_le(at + event_len, len);
+            ck_assert_int_eq(
+                memcmp(together + at, buffer + BATCH_HEADER, event_len), 0);
+            at += event_len;
+        }
+        ck_assert_uint_eq(at + BATCH_RANK, len);
     }
     mc_event_writer_destroy(writer);
 }
@@ -286,7 +310,7 @@ int main(void)
     Suite *suite = suite_create("event_write");
     TCase *rows = tcase_create("rows");
     tcase_add_test(rows, every_golden_row_is_written_byte_for_byte);
-    tcase_add_test(rows, one_writer_for_all_rows_of_a_profile_writes_the_same);
+    tcase_add_test(rows, events_are_the_same_in_any_company);
     tcase_add_test(rows, strings_that_change_in_place_between_batches_are_seen);
     suite_add_tcase(suite, rows);
     TCase *bounds = tcase_create("bounds");
