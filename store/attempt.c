@@ -27,12 +27,12 @@ void mci_attempt_discard(const struct mci_change *change, uint32_t index,
     if (record->state == MCI_RECORD_DOUBTFUL) {
         mci_queue_remove(&shard->pool, &shard->doubtful, index);
         shard->counts.doubtful--;
-        shard->counts.doubtful_bytes -= record->size;
+        shard->counts.doubtful_bytes -= mci_range_bytes(record->size);
     } else {
         close_attempt(change, index, fate);
     }
-    mci_chain_remove(shard, change->slot, index);
-    mci_record_free(change->master, shard, index, change->leavings);
+    mci_chain_remove(change->master, shard, change->slot, index);
+    mci_record_free(shard, index, change->leavings);
 }
 
 void mci_attempt_doubt(const struct mci_change *change, uint32_t index)
@@ -43,7 +43,7 @@ void mci_attempt_doubt(const struct mci_change *change, uint32_t index)
     record->state = MCI_RECORD_DOUBTFUL;
     mci_queue_push_back(&shard->pool, &shard->doubtful, index);
     shard->counts.doubtful++;
-    shard->counts.doubtful_bytes += record->size;
+    shard->counts.doubtful_bytes += mci_range_bytes(record->size);
 }
 
 /* ---- closed segments --------------------------------------------------- */
@@ -170,14 +170,16 @@ static void step_down(const struct mci_change *change, uint32_t former)
 }
 
 /* The chain is never empty in between, so the slot stays where it is. */
-static void move_to_front(struct mci_shard *shard, struct mci_slot *slot,
-                          uint32_t former, uint32_t index)
+static void move_to_front(const struct mci_change *change, uint32_t former,
+                          uint32_t index)
 {
+    struct mci_shard *shard = change->shard;
+    struct mci_slot *slot = change->slot;
     if (former != 0) {
-        mci_chain_remove(shard, slot, former);
+        mci_chain_remove(change->master, shard, slot, former);
     }
     if (slot->index != index) {
-        mci_chain_remove(shard, slot, index);
+        mci_chain_remove(change->master, shard, slot, index);
         mci_chain_add(shard, slot, index);
     }
 }
@@ -201,7 +203,7 @@ void mci_version_publish(const struct mci_change *change, uint32_t index)
     }
     settle_soft_pin(change, record, old_soft_ns);
     record->state = MCI_RECORD_READABLE;
-    move_to_front(shard, change->slot, former, index);
+    move_to_front(change, former, index);
     record->used_ns = change->now_ns;
     record->lease_ns = 0;
     mci_media_to(&media, record, MC_MEDIUM_CPU);
@@ -235,13 +237,11 @@ void mci_attempt_promote(const struct mci_change *change, uint32_t index,
     record->marks = version->marks;
     version->label = label; /* names the chain until it has left */
     record->state = MCI_RECORD_READABLE;
-    move_to_front(shard, change->slot, target, index);
+    move_to_front(change, target, index);
 
     *version = (struct mci_record){.label = NULL};
     mci_leavings_label(change->leavings, label);
     extras->spare = target;
-    atomic_fetch_sub_explicit(&change->master->object_count, 1,
-                              memory_order_relaxed);
     mci_group_move(record->label, mci_ref_make(shard->index, index));
     mci_version_enter_lanes(change->master, shard, index);
     if (record->marks & MCI_MARK_SOFT) {

@@ -15,9 +15,6 @@ MC_CHECK_RESULT enum mc_err
 mci_config_check(const struct mci_master *master,
                  const struct mc_replicate_config *config);
 
-/* Errors: -600 (too long, not UTF-8). None and empty are fine. */
-MC_CHECK_RESULT enum mc_err mci_group_id_check(struct mc_view group_id);
-
 /* The tenant of a living client's call; NULL if it has none yet and `make` is
  * not set. Errors: -103, and those of mci_tenant_find. */
 MC_CHECK_RESULT enum mc_err mci_call_begin(struct mci_master *master,

@@ -12,7 +12,7 @@
 #include "sweeper.h"
 
 struct mc_client {
-    struct mci_link link;
+    struct mci_master_link link;
     uint32_t id;
     uint32_t segment_id; /* 0: it lends nothing */
     uint32_t timeout_ms;

@@ -4,12 +4,13 @@
 
 #include "client.h"
 
-static enum mc_err code_of(enum mc_err err, int64_t result)
+/* Of a call on one key: its own code, or the row's. */
+static enum mc_err code_of(enum mc_err err, const int64_t *result)
 {
     if (err != MC_OK) {
         return err;
     }
-    return result < 0 ? (enum mc_err)result : MC_OK;
+    return *result < 0 ? (enum mc_err) * result : MC_OK;
 }
 
 /* ---- asking ------------------------------------------------------------ */
@@ -30,9 +31,12 @@ enum mc_err mc_client_batch_exist(struct mc_client *client,
 enum mc_err mc_client_exist(struct mc_client *client, struct mc_view key,
                             bool *exists_out)
 {
+    if (!exists_out) {
+        return MC_ERR_INVALID_PARAMS;
+    }
     int64_t result = 0;
     enum mc_err err =
-        code_of(mc_client_batch_exist(client, &key, 1, &result), result);
+        code_of(mc_client_batch_exist(client, &key, 1, &result), &result);
     if (err == MC_OK) {
         *exists_out = result == 1;
     }
@@ -42,11 +46,14 @@ enum mc_err mc_client_exist(struct mc_client *client, struct mc_view key,
 enum mc_err mc_client_get_size(struct mc_client *client, struct mc_view key,
                                uint64_t *size_out)
 {
+    if (!size_out) {
+        return MC_ERR_INVALID_PARAMS;
+    }
     const struct mci_call call = mci_client_call(client);
     int64_t result = 0;
     enum mc_err err = code_of(
         client->link.ops->get_size(client->link.ctx, &call, &key, 1, &result),
-        result);
+        &result);
     if (err == MC_OK) {
         *size_out = (uint64_t)result;
     }
@@ -73,10 +80,13 @@ enum mc_err mc_client_batch_probe(struct mc_client *client,
 enum mc_err mc_client_probe(struct mc_client *client, struct mc_view key,
                             struct mc_probe *probe_out)
 {
+    if (!probe_out) {
+        return MC_ERR_INVALID_PARAMS;
+    }
     struct mc_probe probe;
     int64_t result = 0;
     enum mc_err err = code_of(
-        mc_client_batch_probe(client, &key, 1, &probe, &result), result);
+        mc_client_batch_probe(client, &key, 1, &probe, &result), &result);
     if (err == MC_OK) {
         *probe_out = probe;
     }
@@ -138,7 +148,7 @@ enum mc_err mc_client_remove(struct mc_client *client, struct mc_view key,
 {
     int64_t result = 0;
     return code_of(mc_client_batch_remove(client, &key, 1, force, &result),
-                   result);
+                   &result);
 }
 
 enum mc_err mc_client_remove_by_regex(struct mc_client *client,

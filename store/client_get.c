@@ -62,7 +62,7 @@ static int64_t copy_out(const struct reading *reading, size_t i,
 static void read_slice(const struct reading *reading, size_t first,
                        struct mci_read_row *rows, size_t count)
 {
-    const struct mci_link *link = &reading->client->link;
+    const struct mci_master_link *link = &reading->client->link;
     const struct mci_call call = mci_client_call(reading->client);
     for (size_t i = 0; i < count; i++) {
         rows[i].key = reading->keys[first + i];
@@ -117,6 +117,9 @@ enum mc_err mc_client_get_into(struct mc_client *client, struct mc_view key,
     int64_t result = 0;
     const struct reading reading = {
         .client = client, .keys = &key, .buffers = &span, .results = &result};
+    if (!buffer) {
+        return MC_ERR_INVALID_PARAMS;
+    }
     struct mci_read_row row;
     read_slice(&reading, 0, &row, 1);
     if (result >= 0 && size_out) {

@@ -29,13 +29,13 @@ static enum mc_err check_groups(const struct mc_replicate_config *config,
                                 size_t count)
 {
     if (!config->group_ids) {
-        return MC_OK;
+        return config->group_id_count == 0 ? MC_OK : MC_ERR_INVALID_PARAMS;
     }
     if (config->group_id_count != count) {
         return MC_ERR_INVALID_PARAMS;
     }
     for (size_t i = 0; i < count; i++) {
-        if (config->group_ids[i].len > MC_GROUP_ID_LEN_MAX) {
+        if (mci_group_id_check(config->group_ids[i]) != MC_OK) {
             return MC_ERR_INVALID_PARAMS;
         }
     }
@@ -48,6 +48,9 @@ static enum mc_err check_vectors(const struct mc_replicate_config *config,
 {
     if (!config) {
         return MC_OK;
+    }
+    if (!config->session_ids && config->session_id_count > 0) {
+        return MC_ERR_INVALID_PARAMS;
     }
     enum mc_err err = mc_session_ids_check(config->session_ids,
                                            config->session_id_count, count);
@@ -81,7 +84,7 @@ static enum mc_err start(const struct writing *writing,
                          const struct mci_call *call,
                          struct mci_write_row *rows, size_t count)
 {
-    const struct mci_link *link = &writing->client->link;
+    const struct mci_master_link *link = &writing->client->link;
     return (writing->replaces ? link->ops->upsert_start : link->ops->put_start)(
         link->ctx, call, writing->config, rows, count);
 }
@@ -103,8 +106,9 @@ static enum mc_err copy_in(const struct mc_client *client,
 
 /* Rows that were started and failed since are taken back. A revoke makes no
  * events and needs no room, so it does not fail where the end did. */
-static void take_back(const struct mci_link *link, const struct mci_call *call,
-                      struct mci_write_row *rows, size_t count)
+static void take_back(const struct mci_master_link *link,
+                      const struct mci_call *call, struct mci_write_row *rows,
+                      size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (rows[i].err != MC_OK && rows[i].attempt.number != 0) {
@@ -118,7 +122,7 @@ static void take_back(const struct mci_link *link, const struct mci_call *call,
 static void end(const struct writing *writing, const struct mci_call *call,
                 struct mci_write_row *rows, size_t count)
 {
-    const struct mci_link *link = &writing->client->link;
+    const struct mci_master_link *link = &writing->client->link;
     bool any_failed = false;
     for (size_t i = 0; i < count; i++) {
         any_failed |= rows[i].err != MC_OK;
@@ -144,8 +148,10 @@ static int64_t answer_of(const struct writing *writing,
     return exists && !writing->replaces ? MC_OK : row->err;
 }
 
-static void write_slice(const struct writing *writing, size_t first,
-                        struct mci_write_row *rows, size_t count)
+/* Errors: the master refused the call as a whole, which it does for the first
+ * slice already or not at all. */
+static enum mc_err write_slice(const struct writing *writing, size_t first,
+                               struct mci_write_row *rows, size_t count)
 {
     const struct mci_call call = mci_client_call(writing->client);
     fill_rows(writing, first, rows, count);
@@ -162,6 +168,7 @@ static void write_slice(const struct writing *writing, size_t first,
     for (size_t i = 0; i < count; i++) {
         writing->results[first + i] = answer_of(writing, &rows[i]);
     }
+    return err;
 }
 
 /* ---- calls ------------------------------------------------------------- */
@@ -173,8 +180,8 @@ static enum mc_err write_one(const struct writing *writing)
         return err;
     }
     struct mci_write_row row;
-    write_slice(writing, 0, &row, 1);
-    return (enum mc_err)writing->results[0];
+    err = write_slice(writing, 0, &row, 1);
+    return err != MC_OK ? err : (enum mc_err)writing->results[0];
 }
 
 enum mc_err mc_client_put(struct mc_client *client, struct mc_view key,
@@ -224,12 +231,13 @@ static enum mc_err write_batch(const struct writing *writing, size_t count)
     if (!rows) {
         return mci_client_refuse(writing->results, count, MC_ERR_NOMEM);
     }
-    for (size_t first = 0; first < count; first += most) {
+    for (size_t first = 0; first < count && err == MC_OK; first += most) {
         size_t left = count - first;
-        write_slice(writing, first, rows, left < most ? left : most);
+        err = write_slice(writing, first, rows, left < most ? left : most);
     }
     mci_free(rows);
-    return MC_OK;
+    return err != MC_OK ? mci_client_refuse(writing->results, count, err)
+                        : MC_OK;
 }
 
 enum mc_err mc_client_batch_put(struct mc_client *client,

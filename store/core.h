@@ -148,7 +148,7 @@ struct mci_master {
     uint32_t shard_count;
     unsigned shard_bits;
     struct mci_shard *shards;
-    _Atomic uint64_t object_count; /* records that stand for an object */
+    _Atomic uint64_t key_count; /* keys that have a version or an attempt */
     _Atomic uint64_t alloc_failures;
     _Atomic uint64_t evicted_windows;
     _Atomic uint64_t due_ns; /* no limbo, no soft pin ends before */
@@ -200,6 +200,13 @@ static inline void mci_shard_lock(struct mci_shard *shard)
 static inline void mci_shard_unlock(struct mci_shard *shard)
 {
     (void)pthread_mutex_unlock(&shard->lock);
+}
+
+/* What a copy of a size takes up. */
+static inline uint64_t mci_range_bytes(uint64_t size)
+{
+    const uint64_t mask = MCI_EXTENT_GRANULE_DEFAULT - 1;
+    return (size + mask) & ~mask;
 }
 
 /* Lowers a hint to a time, never raises it. */

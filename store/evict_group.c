@@ -12,26 +12,30 @@
 
 #define MEMBERS_PER_TURN 64
 
-/* The next member in turn; false if there is none or the group is leased. */
-static bool next_member(const struct mci_eviction *eviction,
-                        enum mci_level level, struct mci_group *group,
-                        uint64_t *ref_out)
+enum turn { TURN_MEMBER, TURN_EMPTY, TURN_LEASED };
+
+/* The next member in turn. */
+static enum turn next_member(const struct mci_eviction *eviction,
+                             enum mci_level level, struct mci_group *group,
+                             uint64_t *ref_out)
 {
-    bool found = false;
+    enum turn turn = TURN_EMPTY;
     mci_group_lock(group);
     uint64_t until_ns = group->lease_ns;
     if (level < MCI_LEVEL_ASKED && group->asked_ns > until_ns) {
         until_ns = group->asked_ns;
     }
-    if (until_ns <= eviction->now_ns && !mci_list_is_empty(&group->members)) {
+    if (!mci_list_is_empty(&group->members)) {
+        turn = until_ns > eviction->now_ns ? TURN_LEASED : TURN_MEMBER;
+    }
+    if (turn == TURN_MEMBER) {
         struct mci_link *link = group->members.next;
         *ref_out = MCI_CONTAINER(link, struct mci_member, link)->ref;
         mci_list_remove(link);
         mci_list_push_back(&group->members, link);
-        found = true;
     }
     mci_group_unlock(group);
-    return found;
+    return turn;
 }
 
 /* Where a member's first copy stands, if it still is one. */
@@ -103,14 +107,26 @@ static void line_up(struct mci_master *master, struct mci_group *group,
     }
 }
 
+/* What is left waits in the line, unless nothing of it may go. */
+static void end_turn(struct mci_master *master, struct mci_group *group,
+                     bool has_more)
+{
+    if (group && has_more) {
+        line_up(master, group, false);
+    } else {
+        mci_group_put(master, group);
+    }
+}
+
 void mci_evict_group(const struct mci_eviction *eviction, enum mci_level level,
                      struct mci_group *group)
 {
     uint64_t ref = 0;
     uint64_t first_left = 0; /* a member that stays: once around is enough */
     for (unsigned i = 0; i < MEMBERS_PER_TURN; i++) {
-        if (!next_member(eviction, level, group, &ref) || ref == first_left) {
-            mci_group_put(eviction->master, group);
+        enum turn turn = next_member(eviction, level, group, &ref);
+        if (turn != TURN_MEMBER || ref == first_left) {
+            end_turn(eviction->master, group, turn == TURN_LEASED);
             return;
         }
         enum mci_evicted evicted = evict_member(eviction, level, group, ref);
@@ -121,7 +137,7 @@ void mci_evict_group(const struct mci_eviction *eviction, enum mci_level level,
             first_left = ref;
         }
     }
-    line_up(eviction->master, group, false);
+    end_turn(eviction->master, group, true);
 }
 
 static struct mci_group *next_in_line(struct mci_master *master)
@@ -138,30 +154,40 @@ static struct mci_group *next_in_line(struct mci_master *master)
     return group;
 }
 
-/* The next member of a partial group. One that stands in another space, or may
- * not go, ends the group's turn in the line: its members stay in their lanes. */
+/* The next member that may go of the group that is first in line. A leased one
+ * lines up again; one of whose members none may go leaves the line, and they
+ * stay in their lanes. */
 enum mci_evicted mci_evict_partial(const struct mci_eviction *eviction,
                                    enum mci_level level, uint64_t min_bytes,
                                    struct mci_leavings *leavings)
 {
     struct mci_master *master = eviction->master;
     struct mci_group *group = next_in_line(master);
-    enum mci_evicted evicted = MCI_EVICTED_NONE;
-    struct stand stand;
     uint64_t ref = 0;
-    if (!group) {
-        return MCI_EVICTED_NONE;
-    }
-    if (next_member(eviction, level, group, &ref) &&
-        locate(eviction, group, ref, &stand) &&
-        stand.space == eviction->space) {
+    uint64_t first_left = 0;
+    for (unsigned i = 0; group && i < MEMBERS_PER_TURN; i++) {
+        struct stand stand;
+        enum turn turn = next_member(eviction, level, group, &ref);
+        if (turn != TURN_MEMBER || ref == first_left) {
+            end_turn(master, group, turn == TURN_LEASED);
+            return MCI_EVICTED_NONE;
+        }
+        first_left = first_left == 0 ? ref : first_left;
+        if (!locate(eviction, group, ref, &stand) ||
+            stand.space != eviction->space) {
+            continue;
+        }
         if (stand.bytes < min_bytes) {
             line_up(master, group, true);
             return MCI_EVICTED_SMALL;
         }
-        evicted =
+        enum mci_evicted evicted =
             mci_evict_extent(eviction, level, ref, stand.extent, leavings);
+        if (evicted != MCI_EVICTED_NONE) {
+            end_turn(master, group, evicted == MCI_EVICTED_TIMEOUT);
+            return evicted;
+        }
     }
-    mci_group_put(master, group);
-    return evicted;
+    end_turn(master, group, true);
+    return MCI_EVICTED_NONE;
 }

@@ -91,7 +91,7 @@ static void stat_master(void *ctx, struct mci_master_stats *stats_out)
     mci_master_stat(ctx, stats_out);
 }
 
-struct mci_link mci_link_direct(struct mci_master *master)
+struct mci_master_link mci_link_direct(struct mci_master *master)
 {
     static const struct mci_link_ops ops = {.put_start = put_start,
                                             .upsert_start = upsert_start,
@@ -107,5 +107,5 @@ struct mci_link mci_link_direct(struct mci_master *master)
                                             .remove_all = remove_all,
                                             .list = list,
                                             .stat = stat_master};
-    return (struct mci_link){.ops = &ops, .ctx = master};
+    return (struct mci_master_link){.ops = &ops, .ctx = master};
 }

@@ -13,7 +13,7 @@ struct tally {
     uint64_t attempts;
     uint64_t doubtful;
     uint64_t waiting_bytes;
-    uint64_t main_records; /* with a number: those that max_objects bounds */
+    uint64_t keys;
     uint64_t extents;
     uint64_t in_lanes;   /* copies of readable versions */
     uint64_t lane_count; /* as the lanes say */
@@ -58,7 +58,7 @@ static void check_copies(struct tally *tally, const struct mci_shard *shard,
         check_extent(tally, shard, index, copy);
         tally->in_lanes += record->state == MCI_RECORD_READABLE;
         tally->waiting_bytes +=
-            waits ? mci_pool_at(&shard->pool, copy)->size : 0;
+            waits ? mci_range_bytes(mci_pool_at(&shard->pool, copy)->size) : 0;
     }
 }
 
@@ -111,7 +111,6 @@ static void check_record(struct tally *tally, const struct mci_shard *shard,
     }
     if (record->state != MCI_RECORD_UNUSED &&
         record->state != MCI_RECORD_COPY) {
-        tally->main_records += record->number != 0;
         check_copies(tally, shard, index);
     }
 }
@@ -170,6 +169,7 @@ static void check_shard(struct tally *tally, struct mci_shard *shard)
     expect(tally,
            tally->waiting_bytes - before.waiting_bytes == counts->waiting_bytes,
            "count of waiting bytes");
+    tally->keys += shard->table.used;
     expect(tally, shard->table.promised == 0, "promises are left");
 }
 
@@ -211,8 +211,8 @@ bool mci_master_check(struct mci_master *master)
         mci_shard_unlock(&master->shards[i]);
     }
     expect(&tally, tally.in_lanes == tally.lane_count, "copies and lanes");
-    expect(&tally, tally.main_records == atomic_load(&master->object_count),
-           "count of records");
+    expect(&tally, tally.keys == atomic_load(&master->key_count),
+           "count of keys");
     check_spaces(&tally);
     check_writers(&tally);
     return tally.is_sound;

@@ -153,7 +153,7 @@ static void release(struct mci_master *master, const struct mci_hold *hold)
     struct mci_record *record = mci_pool_at(&shard->pool, hold->index);
     record->holds--;
     if (record->state == MCI_RECORD_HELD && record->holds == 0) {
-        mci_limbo_free(master, shard, hold->index, &leavings);
+        mci_limbo_free(shard, hold->index, &leavings);
     }
     mci_shard_unlock(shard);
     mci_leavings_clear(master, &leavings);

@@ -128,6 +128,29 @@ static enum mc_err check_slot(const struct start *start,
     }
 }
 
+/* A key that is not there yet needs a place among max_objects; `take`: takes
+ * it, else it is only looked whether there is one. */
+static enum mc_err admit_key(const struct start *start,
+                             const struct mci_slot *slot, bool take)
+{
+    struct mci_master *master = start->master;
+    uint64_t max = master->opts.max_objects;
+    if (slot) {
+        return MC_OK;
+    }
+    uint64_t count =
+        take ? atomic_fetch_add(&master->key_count, 1)
+             : atomic_load_explicit(&master->key_count, memory_order_relaxed);
+    if (max == 0 || count < max) {
+        return MC_OK;
+    }
+    if (take) {
+        atomic_fetch_sub(&master->key_count, 1);
+    }
+    atomic_fetch_add(&master->alloc_failures, 1);
+    return MC_ERR_NO_AVAILABLE_HANDLE;
+}
+
 static struct mci_slot *find_slot(const struct start *start)
 {
     return mci_table_find(&start->shard->table, &start->shard->pool,
@@ -168,7 +191,11 @@ static enum mc_err take_records(struct start *start)
 static enum mc_err look(struct start *start)
 {
     mci_shard_lock(start->shard);
-    enum mc_err err = check_slot(start, find_slot(start));
+    const struct mci_slot *slot = find_slot(start);
+    enum mc_err err = check_slot(start, slot);
+    if (err == MC_OK) {
+        err = admit_key(start, slot, false);
+    }
     if (err == MC_OK) {
         err = take_records(start);
     }
@@ -290,6 +317,9 @@ static enum mc_err insert(struct start *start)
     struct mci_slot *slot = find_slot(start);
     enum mc_err err = check_slot(start, slot);
     if (err == MC_OK) {
+        err = admit_key(start, slot, true);
+    }
+    if (err == MC_OK) {
         struct mci_record *record = mci_pool_at(&shard->pool, start->index);
         fill_record(start, record);
         if (start->kind == START_PROMOTE) {
@@ -335,28 +365,10 @@ static void undo(struct start *start)
     mci_label_destroy(start->label);
 }
 
-static enum mc_err admit_object(struct mci_master *master)
-{
-    uint64_t count = atomic_fetch_add_explicit(&master->object_count, 1,
-                                               memory_order_relaxed);
-    if (master->opts.max_objects > 0 && count >= master->opts.max_objects) {
-        atomic_fetch_sub_explicit(&master->object_count, 1,
-                                  memory_order_relaxed);
-        atomic_fetch_add(&master->alloc_failures, 1);
-        return MC_ERR_NO_AVAILABLE_HANDLE;
-    }
-    return MC_OK;
-}
-
 static enum mc_err open_attempt(struct start *start)
 {
     enum mc_err err = look(start);
     if (err != MC_OK) {
-        return err;
-    }
-    err = admit_object(start->master);
-    if (err != MC_OK) {
-        undo(start);
         return err;
     }
     err = allocate(start);
@@ -364,8 +376,6 @@ static enum mc_err open_attempt(struct start *start)
         err = insert(start);
     }
     if (err != MC_OK) {
-        atomic_fetch_sub_explicit(&start->master->object_count, 1,
-                                  memory_order_relaxed);
         undo(start);
     }
     return err;

@@ -129,10 +129,11 @@ struct mc_replicate_config {
 };
 
 /* Stores len bytes under a key. An existing readable object stays as it is and
- * the answer is MC_OK.
+ * the answer is MC_OK; so it is while another put of the key is under way, whose
+ * writer decides what becomes of it.
  * Errors: -400 (key over its limit, with NUL, not UTF-8), -600 (empty key, len
- * 0 or over MC_OBJECT_SIZE_MAX, a bad vector or config), -200 (no room), -705
- * (another writer is at it), -901 (event log full), -11. */
+ * 0 or over MC_OBJECT_SIZE_MAX, a bad vector or config), -200 (no room), -901
+ * (event log full), -11. */
 MC_CHECK_RESULT enum mc_err
 mc_client_put(struct mc_client *client, struct mc_view key, const void *data,
               size_t len, const struct mc_replicate_config *config);

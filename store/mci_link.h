@@ -47,11 +47,11 @@ struct mci_link_ops {
     void (*stat)(void *ctx, struct mci_master_stats *stats_out);
 };
 
-struct mci_link {
+struct mci_master_link {
     const struct mci_link_ops *ops;
     void *ctx;
 };
 
 /* A link to a master in this process, which is borrowed. */
-struct mci_link mci_link_direct(struct mci_master *master);
+struct mci_master_link mci_link_direct(struct mci_master *master);
 #endif

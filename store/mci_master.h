@@ -72,6 +72,9 @@ struct mci_call {
 MC_CHECK_RESULT enum mc_err mci_master_tenant_check(struct mci_master *master,
                                                     struct mc_view tenant);
 
+/* Errors: -600 (too long, not UTF-8). None and empty are fine. Pure. */
+MC_CHECK_RESULT enum mc_err mci_group_id_check(struct mc_view group_id);
+
 /* ---- clients and segments --------------------------------------------- */
 
 /* A client incarnation. Errors: MC_ERR_NO_AVAILABLE_HANDLE (too many),

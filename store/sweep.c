@@ -14,8 +14,8 @@
 /* ---- leases and soft pins ---------------------------------------------- */
 
 /* Frees from limbo what has ended; false when leavings are full. */
-static bool drain_limbo(struct mci_master *master, struct mci_shard *shard,
-                        uint64_t now_ns, struct mci_leavings *leavings)
+static bool drain_limbo(struct mci_shard *shard, uint64_t now_ns,
+                        struct mci_leavings *leavings)
 {
     struct mci_pool *pool = &shard->pool;
     while (shard->limbo != 0 &&
@@ -28,7 +28,7 @@ static bool drain_limbo(struct mci_master *master, struct mci_shard *shard,
             mci_pool_at(pool, index)->state = MCI_RECORD_HELD;
             continue;
         }
-        mci_limbo_free(master, shard, index, leavings);
+        mci_limbo_free(shard, index, leavings);
     }
     uint64_t next_ns = shard->limbo != 0
                            ? mci_pool_at(pool, shard->limbo)->lease_ns
@@ -97,7 +97,7 @@ bool mci_reclaim_shard(struct mci_master *master, struct mci_shard *shard,
         struct mci_leavings leavings;
         mci_leavings_init(&leavings);
         mci_shard_lock(shard);
-        is_done = drain_limbo(master, shard, now_ns, &leavings);
+        is_done = drain_limbo(shard, now_ns, &leavings);
         if (is_done && atomic_load_explicit(&shard->soft_ns,
                                             memory_order_relaxed) <= now_ns) {
             found |= let_soft_pins_end(master, shard, now_ns);

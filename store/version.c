@@ -57,8 +57,8 @@ uint32_t mci_chain_attempt(const struct mci_shard *shard,
     return 0;
 }
 
-void mci_chain_remove(struct mci_shard *shard, struct mci_slot *slot,
-                      uint32_t index)
+void mci_chain_remove(struct mci_master *master, struct mci_shard *shard,
+                      struct mci_slot *slot, uint32_t index)
 {
     struct mci_record *record = mci_pool_at(&shard->pool, index);
     uint32_t *link = &slot->index;
@@ -67,6 +67,7 @@ void mci_chain_remove(struct mci_shard *shard, struct mci_slot *slot,
     }
     if (link == &slot->index && record->chain == 0) {
         mci_table_remove(&shard->table, slot);
+        atomic_fetch_sub_explicit(&master->key_count, 1, memory_order_relaxed);
     } else {
         *link = record->chain;
     }
@@ -147,8 +148,8 @@ static void leave_range(const struct mci_record *record,
     }
 }
 
-void mci_record_free(struct mci_master *master, struct mci_shard *shard,
-                     uint32_t index, struct mci_leavings *leavings)
+void mci_record_free(struct mci_shard *shard, uint32_t index,
+                     struct mci_leavings *leavings)
 {
     struct mci_record *record = mci_pool_at(&shard->pool, index);
     struct mci_label *label = record->label;
@@ -170,10 +171,6 @@ void mci_record_free(struct mci_master *master, struct mci_shard *shard,
         mci_pool_give(&shard->pool, extras->spare);
         extras->spare = 0;
     }
-    if (record->number != 0) {
-        atomic_fetch_sub_explicit(&master->object_count, 1,
-                                  memory_order_relaxed);
-    }
     if (label && mci_label_release(label)) {
         mci_leavings_label(leavings, label);
     }
@@ -185,16 +182,16 @@ static uint64_t waiting_bytes(const struct mci_shard *shard, uint32_t index)
     uint64_t bytes = 0;
     uint32_t copy = mci_copy_first(shard, index);
     for (; copy != 0; copy = mci_copy_next(shard, copy)) {
-        bytes += mci_pool_at(&shard->pool, copy)->size;
+        bytes += mci_range_bytes(mci_pool_at(&shard->pool, copy)->size);
     }
     return bytes;
 }
 
-void mci_limbo_free(struct mci_master *master, struct mci_shard *shard,
-                    uint32_t index, struct mci_leavings *leavings)
+void mci_limbo_free(struct mci_shard *shard, uint32_t index,
+                    struct mci_leavings *leavings)
 {
     shard->counts.waiting_bytes -= waiting_bytes(shard, index);
-    mci_record_free(master, shard, index, leavings);
+    mci_record_free(shard, index, leavings);
 }
 
 void mci_version_retire(const struct mci_change *change, uint32_t index)
@@ -202,7 +199,7 @@ void mci_version_retire(const struct mci_change *change, uint32_t index)
     struct mci_shard *shard = change->shard;
     struct mci_record *record = mci_pool_at(&shard->pool, index);
     if (record->lease_ns <= change->now_ns && record->holds == 0) {
-        mci_record_free(change->master, shard, index, change->leavings);
+        mci_record_free(shard, index, change->leavings);
         return;
     }
     shard->counts.waiting_bytes += waiting_bytes(shard, index);
@@ -224,7 +221,7 @@ void mci_version_unlink(const struct mci_change *change, uint32_t index)
     struct mci_record *record = mci_pool_at(&shard->pool, index);
     struct mci_media_change media = {.from = NULL};
     mci_version_leave_lanes(change->master, shard, index);
-    mci_chain_remove(shard, change->slot, index);
+    mci_chain_remove(change->master, shard, change->slot, index);
     mci_media_from(&media, record, record->marks & MCI_MARK_MEDIA);
     mci_media_change(change->master, shard, &media, change->reserved);
     mci_group_leave(record->label);

@@ -31,8 +31,8 @@ void mci_chain_add(struct mci_shard *shard, struct mci_slot *slot,
                    uint32_t index);
 
 /* Takes a record out of its chain, the slot with the last one. */
-void mci_chain_remove(struct mci_shard *shard, struct mci_slot *slot,
-                      uint32_t index);
+void mci_chain_remove(struct mci_master *master, struct mci_shard *shard,
+                      struct mci_slot *slot, uint32_t index);
 
 /* The next copy of a version: its own record first; 0 at the end. Copies that
  * are only on disk have none. */
@@ -88,12 +88,12 @@ void mci_attempt_discard(const struct mci_change *change, uint32_t index,
 void mci_attempt_doubt(const struct mci_change *change, uint32_t index);
 
 /* Gives back a record in no list: its space, its label, its place. */
-void mci_record_free(struct mci_master *master, struct mci_shard *shard,
-                     uint32_t index, struct mci_leavings *leavings);
+void mci_record_free(struct mci_shard *shard, uint32_t index,
+                     struct mci_leavings *leavings);
 
 /* Counts an unlinked version's space out of the waiting and frees it. */
-void mci_limbo_free(struct mci_master *master, struct mci_shard *shard,
-                    uint32_t index, struct mci_leavings *leavings);
+void mci_limbo_free(struct mci_shard *shard, uint32_t index,
+                    struct mci_leavings *leavings);
 
 /* Enters or leaves the lanes with all copies. */
 void mci_version_enter_lanes(struct mci_master *master, struct mci_shard *shard,

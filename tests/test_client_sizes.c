@@ -108,7 +108,7 @@ START_TEST(metadata_is_bounded_per_object_and_used_again)
 {
     enum { COUNT = 200000 };
     uint8_t value[64] = {1};
-    open_bytes(COUNT * UINT64_C(64) + MIB);
+    open_bytes(COUNT * UINT64_C(80)); /* below the high watermark */
     mci_event_log_detach(rig.log);
     struct mci_alloc_stats start;
     struct mci_alloc_stats full;
