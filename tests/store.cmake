@@ -3,3 +3,12 @@ set(store_parts mc_store mc_events mckv-base)
 foreach(room extent segment regex)
   mc_test(store ${room} LINK ${store_parts})
 endforeach()
+foreach(proof events goings leases attempts evict pins log meanwhile)
+  mc_test(store store_${proof} SOURCES support/store_rig.c LINK ${store_parts})
+endforeach()
+foreach(proof events keys refusals faults sizes nomem)
+  mc_test(store client_${proof}
+    SOURCES support/client_rig.c support/store_rig.c LINK ${store_parts})
+endforeach()
+mc_test(store client_load TIMEOUT 300
+  SOURCES support/client_rig.c support/store_rig.c LINK ${store_parts})

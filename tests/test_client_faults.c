@@ -263,10 +263,10 @@ START_TEST(what_exist_said_is_there_can_be_read)
     struct reading reading = {.rig = &rig};
     pthread_t evictor;
     ck_assert_int_eq(pthread_create(&evictor, NULL, run_evictor, &reading), 0);
-    uint32_t asked = runs_slowly() ? 5000 : 50000;
+    uint32_t enough = runs_slowly() ? 1000 : 10000;
     uint32_t hits = 0;
     uint32_t gone = 0;
-    for (uint32_t i = 0; i < asked; i++) {
+    for (uint32_t i = 0; hits < enough && gone == 0; i++) {
         static uint8_t value[8 * KIB];
         char key[24];
         bool exists = false;
@@ -285,7 +285,6 @@ START_TEST(what_exist_said_is_there_can_be_read)
     atomic_store(&reading.stop, true);
     ck_assert_int_eq(pthread_join(evictor, NULL), 0);
     ck_assert_uint_eq(gone, 0);
-    ck_assert_uint_gt(hits, 0);
     ck_assert_uint_eq(atomic_load(&reading.faults), 0);
     client_close_detached(&rig);
 }
