@@ -100,8 +100,10 @@ const struct tool_command tool_record = {
     .summary = "messages to a file, as they come",
     .explanation =
         "Writes a line for each message, also for those that a strict reader\n"
-        "refuses: {\"t_ns\":N,\"frames\":[HEX,...]}, t_ns counted from the first.\n"
-        "Of a message with more than four frames the first four are kept. FILE\n"
+        "refuses: {\"t_ns\":N,\"frames\":[HEX,...]}, t_ns counted from the "
+        "first.\n"
+        "Of a message with more than four frames the first four are kept. "
+        "FILE\n"
         "is begun anew; - is stdout. decode and play read it.",
     .example = "mc-events record --count 1000 recording.jsonl",
     .run = run,

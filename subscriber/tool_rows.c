@@ -242,6 +242,16 @@ static struct json_object *parse(struct tool_rows *rows, struct mc_view text)
     return NULL;
 }
 
+int tool_rows_check(struct tool_rows *rows, struct mc_view line)
+{
+    if (is_blank(line)) {
+        return TOOL_DONE;
+    }
+    struct json_object *value = parse(rows, line);
+    json_object_put(value);
+    return value ? TOOL_DONE : TOOL_FAILED;
+}
+
 /* The file is one array: reads it to its end. */
 static enum tool_rows_step open_array(struct tool_rows *rows,
                                       struct mc_view first)

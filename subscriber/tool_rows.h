@@ -34,6 +34,10 @@ enum tool_rows_step tool_rows_next(struct tool_rows *rows,
 enum tool_rows_step tool_rows_line(struct tool_rows *rows,
                                    struct mc_view *line_out);
 
+/* Is this line blank or JSON that can be read exactly? TOOL_FAILED after a line
+ * on stderr. */
+int tool_rows_check(struct tool_rows *rows, struct mc_view line);
+
 /* Prints "mc-events: NAME: PLACE: ..." for the current row; TOOL_FAILED. */
 int tool_rows_fail(const struct tool_rows *rows, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

@@ -2,9 +2,6 @@
 if(NOT TARGET mckv-subscriber)
   return()
 endif()
-if(NOT EXISTS "${PROJECT_SOURCE_DIR}/subscriber/tool_index.c")
-  return()
-endif()
 pkg_check_modules(JSONC REQUIRED IMPORTED_TARGET json-c>=0.15)
 
 add_executable(mc-events

@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "sup
 from event_bytes import StrictFollower, Subscriber  # noqa: E402
 from flow_case import FlowCase  # noqa: E402
 
-OPERATIONS = int(os.environ.get("MC_FLOW_OPERATIONS", "4000"))
+OPERATIONS = int(os.environ.get("MC_FLOW_OPERATIONS", "20000"))
 
 
 class Follow(FlowCase):

@@ -131,8 +131,9 @@ class Quickstart(unittest.TestCase):
         self.assertIn("gaps 0, ids lost 0, refused 0, duplicates 0\n", out)
         keys = len(follower.places)
         self.assertIn("index and store agree: %d keys (as of event %d)\n" % (keys, follower.event_id), out)
-        self.assertEqual(len(re.findall(r"^minute ", out, re.M)),
-                         max(json.loads(line)["timestamp"] for line in open(TRACE)) // 60000 + 1)
+        with open(TRACE) as lines:
+            minutes = max(json.loads(line)["timestamp"] for line in lines) // 60000 + 1
+        self.assertEqual(len(re.findall(r"^minute ", out, re.M)), minutes)
 
     def test_a_store_that_disagrees_is_told_loudly(self):
         """The follower gets a list in which one key has another session, and one key less."""

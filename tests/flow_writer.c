@@ -85,17 +85,17 @@ static void rows_make(struct driver *driver, struct rows *rows, size_t count)
 {
     *rows = (struct rows){.count = count};
     for (size_t i = 0; i < count; i++) {
-        rows->keys[i] =
-            name(rows->key_texts[i], 64, "key", below(driver, KEYS));
+        uint64_t number = below(driver, KEYS);
+        rows->keys[i] = name(rows->key_texts[i], 64, "key", number);
         rows->values[i] =
             mc_view_make(driver->bytes, 1 + below(driver, OBJECT_MAX));
         if (below(driver, 4) > 0) {
             rows->sessions[i] = name(rows->session_texts[i], 64, "session",
                                      below(driver, SESSIONS));
         }
-        if (below(driver, 3) > 0) {
-            rows->groups[i] = name(rows->group_texts[i], 64, "group",
-                                   below(driver, SESSIONS));
+        if (number % 3 > 0) { /* a key keeps its group */
+            rows->groups[i] =
+                name(rows->group_texts[i], 64, "group", number % SESSIONS);
         }
     }
 }

@@ -3,13 +3,15 @@
 """mc-events tail, stat, record and play on a stream that an independent library publishes."""
 import json
 import os
+import pty
+import subprocess
 import sys
 import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
 from event_bytes import EPOCH, Publisher, Subscriber, event, message, seen  # noqa: E402
-from tool_case import INTERRUPTS, ToolCase, rows_of  # noqa: E402
+from tool_case import BINARY, INTERRUPTS, ToolCase, rows_of  # noqa: E402
 
 EVENTS = [
     event(1, "cleared"),
@@ -222,6 +224,35 @@ class Stream(ToolCase):
         self.assertEqual(done.returncode, 0)
         self.assertNotIn("\x1b", done.stdout)       # no terminal, no redraw
         self.assertEqual(done.stdout.count(" events\n"), 2)
+
+
+    def on_a_terminal(self, *args, **environment):
+        """What the tool writes to a terminal until it ends."""
+        ours, theirs = pty.openpty()
+        tool = subprocess.Popen([BINARY, *args], stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.DEVNULL,
+                                env=dict(os.environ, **environment))
+        os.close(theirs)
+        self.addCleanup(tool.wait)
+        self.addCleanup(tool.kill)
+        text = b""
+        with open(ours, "rb", buffering=0) as terminal:
+            while True:
+                try:
+                    more = terminal.read(4096)
+                except OSError:     # the other end is closed
+                    more = b""
+                if not more:
+                    return text.decode()
+                text += more
+
+    def test_a_terminal_gets_redraw_and_colour_unless_told_not_to(self):
+        publisher = self.publisher()
+        stat = ["stat", "--endpoint", publisher.endpoint, "--every=20ms", "--count=3"]
+        self.assertEqual(self.on_a_terminal(*stat, NO_COLOR="").count("\x1b[H\x1b[J"), 3)
+        self.assertNotIn("\x1b", self.on_a_terminal(*stat, NO_COLOR="1"))
+        played = ["play", self.recording(STREAM)]
+        self.assertIn("\x1b[1;31m*** epoch", self.on_a_terminal(*played, NO_COLOR=""))
+        self.assertNotIn("\x1b", self.on_a_terminal(*played, NO_COLOR="1"))
 
 
 if __name__ == "__main__":
