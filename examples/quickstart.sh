@@ -77,7 +77,7 @@ if [ ! -e "$build/CMakeCache.txt" ]; then
 fi
 cmake --build "$build" -j "$(mc_deps_jobs)" \
     --target quickstart_writer quickstart_follower mc-events |
-    grep -v -e '^\[' -e '^ninja: ' || true
+    grep -v -e '^\[' -e '^ninja: ' -e '^-- ' || true
 programs=$build/examples/quickstart
 if [ ! -x "$programs/writer" ] || [ ! -x "$programs/follower" ]; then
     echo "quickstart.sh: the build in $build failed" >&2
@@ -106,8 +106,9 @@ writer=$WRITER_PID
 from_writer=${WRITER[0]}
 to_writer=${WRITER[1]}
 code=0
+# By its path: a duplicate of a coprocess's descriptor would be closed on exec.
 "$programs/follower" --trace "$trace" "${for_both[@]}" "${for_follower[@]}" \
-    <&"$from_writer" 3>&"$to_writer" || code=$?
+    <&"$from_writer" 3>"/dev/fd/$to_writer" || code=$?
 
 # The writer has been told how it went, or sees that the follower is gone.
 exec {from_writer}<&- {to_writer}>&-

@@ -22,6 +22,7 @@ from event_bytes import StrictFollower  # noqa: E402
 
 PROGRAMS = os.environ["MC_QUICKSTART"]
 TRACE = os.environ["MC_TRACE"]
+SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "examples", "quickstart.sh")
 PATIENCE = float(os.environ.get("MC_FLOW_PATIENCE", "300"))
 
 
@@ -179,6 +180,43 @@ class Quickstart(unittest.TestCase):
             getattr(pair, victim).kill()
             code, writer_code, _, words = pair.end()
             self.assertEqual(writer_code if victim == "follower" else code, 1, words)
+
+    def script(self, *args):
+        return subprocess.run([SCRIPT, *args], capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                              timeout=PATIENCE, env=dict(os.environ, TMPDIR=self.folder.name))
+
+    def test_the_script_runs_both_and_leaves_nothing_behind(self):
+        trace = self.path("trace")
+        with open(TRACE) as lines, open(trace, "w") as out:
+            out.writelines(line for line, _ in zip(lines, range(100)))
+        done = self.script("--trace=" + trace, "--block-size", "1KB", "--endpoint", "tcp://127.0.0.1:0",
+                           "--answers", self.path("answers"))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("100 requests, ", done.stdout)
+        self.assertIn(" of 1024 bytes; ", done.stdout)
+        self.assertRegex(done.stdout, r"index and store agree: \d+ keys")
+        with open(self.path("answers")) as answers:
+            self.assertEqual(len(answers.readlines()), 100)
+        self.assertEqual(sorted(os.listdir(self.folder.name)), ["answers", "trace"])
+        for process in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open("/proc/%s/cmdline" % process, "rb") as command:
+                    self.assertNotIn(trace.encode(), command.read())
+            except OSError:
+                pass        # it has ended meanwhile
+
+    def test_the_script_fails_where_the_two_do(self):
+        done = self.script("--trace", self.path("missing"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("missing", done.stderr)
+        done = self.script("--endpoint", "tcp://nonsense", "--trace", TRACE)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("nonsense", done.stderr)
+        for args in (["--bogus"], ["--trace"]):
+            self.assertEqual(self.script(*args).returncode, 2)
+        done = self.script("--help")
+        self.assertEqual((done.returncode, done.stdout[:6]), (0, "usage:"))
+        self.assertIn("example:", done.stdout)
 
     def test_wrong_use_is_said(self):
         for program in ("writer", "follower"):

@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 ROOT = os.environ["MC_SOURCE"]
-BUILD = os.environ["MC_BUILD_DIR"]
+BUILD = os.environ["MC_BUILD"]
 PATIENCE = 60
 FOLDERS = ("base", "schema", "events", "store", "subscriber")
 

@@ -43,6 +43,7 @@ struct follower {
     uint64_t wanted_id; /* of the list to compare */
     char list_path[4096];
     uint64_t keys;
+    uint64_t writer_stats[5]; /* reads, hits, puts, evicted, waits */
     bool has_joined;
     uint64_t signals; /* gap, stale and degraded: none is expected */
     enum phase phase;
@@ -245,16 +246,14 @@ static bool open_files(struct follower *follower)
 
 static void on_writer_line(struct follower *follower, const char *line)
 {
-    uint64_t stats[5];
+    uint64_t *stats = follower->writer_stats;
     if (sscanf(line,
                "stats %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64,
                &stats[0], &stats[1], &stats[2], &stats[3], &stats[4]) == 5) {
-        printf("\nthe writer read %" PRIu64 " blocks and verified the %" PRIu64
-               " that it found, put %" PRIu64 "; %" PRIu64
-               " were evicted; it waited %" PRIu64 " times for the log\n",
-               stats[0], stats[1], stats[2], stats[3], stats[4]);
-    } else if (sscanf(line, "end %" SCNu64 " %4095s", &follower->wanted_id,
-                      follower->list_path) == 2) {
+        return;
+    }
+    if (sscanf(line, "end %" SCNu64 " %4095s", &follower->wanted_id,
+               follower->list_path) == 2) {
         follower->phase = COMPARING;
         if (follower->event_id == follower->wanted_id) {
             compare(follower);
@@ -300,7 +299,12 @@ static void show_end(struct follower *follower)
 {
     struct mc_source_stats stats;
     mc_subscriber_stats(follower->subscriber, 0, &stats);
+    const uint64_t *writer = follower->writer_stats;
     report_end(&follower->report);
+    printf("the writer read %" PRIu64 " blocks, verified the %" PRIu64
+           " that it found and put %" PRIu64 "; %" PRIu64
+           " were evicted; it waited %" PRIu64 " times for the event log\n",
+           writer[0], writer[1], writer[2], writer[3], writer[4]);
     printf("gaps %" PRIu64 ", ids lost %" PRIu64 ", refused %" PRIu64
            ", duplicates %" PRIu64 "\n",
            stats.gaps, stats.lost_ids,
@@ -341,7 +345,9 @@ static void run(struct follower *follower)
         return;
     }
     follow(follower);
-    show_end(follower);
+    if (follower->answered > 0) {
+        show_end(follower);
+    }
     tell(follower, follower->phase == DONE ? "done" : "failed", UINT64_MAX);
 }
 

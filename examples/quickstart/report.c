@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "report.h"
@@ -120,8 +121,13 @@ void report_end(struct report *report)
            seconds > 0 ? (double)report->events / seconds : 0);
 }
 
+struct top_row {
+    char session[MC_SESSION_ID_LEN_MAX];
+    size_t session_len;
+    uint64_t blocks;
+};
 struct top {
-    struct mc_index_session rows[TOP];
+    struct top_row rows[TOP];
     size_t count;
 };
 
@@ -136,7 +142,10 @@ static bool take_session(void *ctx, const struct mc_index_session *row)
         top->rows[at] = top->rows[at - 1];
         at--;
     }
-    top->rows[at] = *row; /* its names are interned: they last */
+    struct top_row *kept = &top->rows[at];
+    kept->blocks = row->blocks;
+    kept->session_len = row->session.len;
+    memcpy(kept->session, row->session.data, row->session.len);
     return true;
 }
 
@@ -152,20 +161,21 @@ bool report_sessions(struct mc_index_reader *reader)
     printf("\nlargest sessions        blocks in lineage   in the store   "
            "of these leading\n");
     for (size_t i = 0; i < top.count; i++) {
+        struct mc_view session =
+            mc_view_make(top.rows[i].session, top.rows[i].session_len);
         struct mc_index_place places[4];
         uint64_t blocks = 0;
         uint64_t held = 0;
         uint64_t prefix = 0;
-        size_t count =
-            mc_index_resident(reader, top.rows[i].tenant, top.rows[i].session,
-                              places, 4, &blocks);
+        size_t count = mc_index_resident(reader, mc_view_str("default"),
+                                         session, places, 4, &blocks);
         for (size_t j = 0; j < count && j < 4; j++) {
             held += places[j].blocks;
             prefix = places[j].prefix > prefix ? places[j].prefix : prefix;
         }
         printf("  %-22.*s %16" PRIu64 " %14" PRIu64 " %17" PRIu64 "\n",
-               (int)top.rows[i].session.len,
-               (const char *)top.rows[i].session.data, blocks, held, prefix);
+               (int)session.len, (const char *)session.data, blocks, held,
+               prefix);
     }
     return true;
 }
