@@ -43,7 +43,7 @@ struct event_stencil {
     size_t middle_len; /* 0: not written yet */
     size_t middle_capacity;
     const struct mc_event_record *last; /* of this batch; or NULL */
-    struct mc_view tenant_id; /* in the middle, and so below */
+    struct mc_view tenant_id;           /* in the middle, and so below */
     struct mc_view backend_id;
     struct mc_view medium;
 };

@@ -78,7 +78,7 @@ const char *mc_event_type_name(enum mc_event_type type);
 
 /* One event. Views are borrowed from the payload: valid as long as its bytes.
  * data == NULL: nil or absent. An event that was refused has type
- * MC_EVENT_NONE, error and error_offset, and all else zero. */
+ * MC_EVENT_NONE, index, error and error_offset, and all else zero. */
 struct mc_event {
     enum mc_event_type type;
     enum mc_event_error error;
@@ -88,10 +88,10 @@ struct mc_event {
     uint64_t epoch; /* 0 = none */
     struct mc_view tenant_id;
     struct mc_view backend_id;
-    struct mc_view medium; /* none only on cleared */
+    struct mc_view medium; /* may be none on cleared */
     struct mc_view group_id;
     struct mc_view session_id; /* none where empty */
-    struct mc_view object_key; /* none on cleared */
+    struct mc_view object_key; /* may be none on cleared */
 };
 
 /* A message. */

@@ -136,8 +136,7 @@ static void compare(struct mci_unpack *unpack, const msgpack_object *object)
     case MSGPACK_OBJECT_FLOAT32:
     case MSGPACK_OBJECT_FLOAT64: {
         double number = mci_unpack_float(unpack);
-        /* NaN as well: by its bits. */
-        ck_assert(memcmp(&number, &object->via.f64, sizeof number) == 0 ||
+        ck_assert(number == object->via.f64 ||
                   (number != number && object->via.f64 != object->via.f64));
         break;
     }
