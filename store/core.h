@@ -49,6 +49,7 @@ struct mci_space {
     _Atomic uint32_t id;         /* as told to clients; 0: not in use */
     _Atomic uint32_t client;     /* whose it is */
     uint32_t step_shard;         /* of its closing; guarded by lock */
+    uint32_t open_claims;        /* of evictors; guarded by lock */
     pthread_mutex_t lock;        /* a leaf */
     struct mci_extents *extents; /* guarded by lock; NULL: not in use */
     char *name;                  /* guarded by lock; owned */

@@ -38,6 +38,7 @@ static enum mc_err begin_claim(struct mci_space *space, uint32_t *claim_out)
         err = space->extents
                   ? mci_extents_claim_begin(space->extents, claim_out)
                   : MC_ERR_NO_AVAILABLE_HANDLE;
+        space->open_claims += err == MC_OK;
         (void)pthread_mutex_unlock(&space->lock);
         if (err != MC_ERR_UNAVAILABLE_IN_CURRENT_STATUS) {
             return err;
@@ -51,6 +52,7 @@ static void end_claim(struct mci_space *space, uint32_t claim)
 {
     (void)pthread_mutex_lock(&space->lock);
     mci_extents_claim_end(space->extents, claim);
+    space->open_claims--;
     mci_space_settle(space);
     (void)pthread_mutex_unlock(&space->lock);
 }

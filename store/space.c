@@ -141,12 +141,13 @@ struct mci_space *mci_space_find(struct mci_master *master, uint32_t id)
 
 void mci_space_settle(struct mci_space *space)
 {
-    if (!space->extents || !atomic_load(&space->is_gone)) {
+    if (!space->extents || !atomic_load(&space->is_gone) ||
+        space->open_claims > 0) {
         return;
     }
     struct mci_extents_stats stats;
     mci_extents_stats(space->extents, &stats);
-    if (stats.allocated_count > 0 || stats.claimed_bytes > 0) {
+    if (stats.allocated_count > 0) {
         return;
     }
     mci_extents_destroy(space->extents);

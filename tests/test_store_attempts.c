@@ -2,7 +2,6 @@
 /* test_store_attempts.c - who may end what: attempts that race, are wrong, late,
  * in doubt, idle, or whose segment or client is gone. SAFETY A.4 and D. */
 #include <check.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "store_rig.h"
@@ -50,11 +49,10 @@ END_TEST
 START_TEST(of_several_upserts_the_last_end_decides)
 {
     rig_open(&rig, NULL);
+    static const char *const specs[] = {"a#s0", "a#s1", "a#s2"};
     struct mci_write_row rows[3];
     for (int i = 0; i < 3; i++) {
-        char spec[8];
-        (void)snprintf(spec, sizeof spec, "a#s%d", i);
-        rows[i] = rig_upsert_start(&rig, spec, 100 + (uint64_t)i);
+        rows[i] = rig_upsert_start(&rig, specs[i], 100 + (uint64_t)i);
         ck_assert_int_eq(rows[i].err, MC_OK);
     }
     ck_assert_int_eq(rig_end(&rig, &rows[2]), MC_OK);
