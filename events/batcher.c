@@ -10,6 +10,12 @@ void mci_batcher_init(struct mci_batcher *batcher,
 {
     *batcher = (struct mci_batcher){
         .opts = *opts, .last_seq = opts->base_seq, .silent_since_ns = now_ns};
+    if (opts->max_bytes == 0 || opts->max_bytes > MC_BATCH_BYTES_MAX) {
+        batcher->opts.max_bytes = MC_BATCH_BYTES_MAX;
+    }
+    for (unsigned medium = 1; medium < MCI_BATCHER_MEDIA; medium++) {
+        batcher->media[medium] = mc_view_str(mc_medium_name(medium));
+    }
 }
 
 uint64_t mci_batcher_epoch_base(uint64_t wall_ms)
@@ -53,10 +59,7 @@ static void fill_record(const struct mci_batcher *batcher,
     to->event_id = from->id;
     to->tenant_id = from->tenant_id;
     to->backend_id = batcher->opts.backend_id;
-    to->medium = mc_view_make(NULL, 0);
-    if (from->medium != MC_MEDIUM_NONE) {
-        to->medium = mc_view_str(mc_medium_name(from->medium));
-    }
+    to->medium = batcher->media[from->medium];
     to->group_id = from->group_id;
     to->session_id = from->session_id;
     to->object_key = from->object_key;
@@ -82,7 +85,7 @@ static uint32_t add_group(struct mci_batcher *batcher, uint32_t count,
         sum += mc_event_writer_bound(batcher->opts.writer, to);
         size++;
     } while (record[size - 1].group_continues && size < left);
-    if (count > 0 && sum > MC_BATCH_BYTES_MAX) {
+    if (count > 0 && sum > batcher->opts.max_bytes) {
         return 0;
     }
     *bytes = sum;

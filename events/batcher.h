@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* batcher.h - from records of the event log to batches with sequence numbers.
  *
- * A batch holds at most MC_BATCH_EVENTS_MAX events and MC_BATCH_BYTES_MAX bytes
- * of payload, whole groups, and ids without a hole. Each event that was lost
+ * A batch holds at most MC_BATCH_EVENTS_MAX events and max_bytes of payload,
+ * whole groups, and ids without a hole. Each event that was lost
  * burns one sequence number before the next batch, so a subscriber sees that
  * something is missing and how much. An event that settings suppress counts as
  * lost: a subscriber does not get it, and is not told otherwise. Pure: takes
@@ -18,9 +18,13 @@ struct mci_batcher_opts {
     const struct mc_event_writer *writer; /* borrowed: sizes the events */
     struct mc_view backend_id;            /* borrowed */
     uint64_t base_seq;     /* sequence numbers start one above it */
+    uint32_t max_bytes;    /* of payload; only a group of its own may have more.
+                              0 = MC_BATCH_BYTES_MAX, which none may pass */
     uint64_t heartbeat_ns; /* of silence; 0 = no heartbeats */
     bool skips_keyed;      /* stored and removed are suppressed */
 };
+
+#define MCI_BATCHER_MEDIA (1u << MC_MEDIUM_COUNT)
 
 struct mci_batcher {
     struct mci_batcher_opts opts;
@@ -29,7 +33,8 @@ struct mci_batcher {
     uint64_t skipped; /* events suppressed so far */
     uint64_t silent_since_ns;
     const struct mci_log_taken *taken;
-    uint32_t next; /* of taken->records */
+    uint32_t next;                           /* of taken->records */
+    struct mc_view media[MCI_BATCHER_MEDIA]; /* names by mask; NONE has none */
     struct mc_event_record records[MC_BATCH_EVENTS_MAX];
 };
 

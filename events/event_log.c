@@ -17,7 +17,6 @@
 
 #include <assert.h>
 #include <pthread.h>
-#include <string.h>
 #include <time.h>
 
 #include "mci_alloc.h"
@@ -46,7 +45,7 @@ struct mci_event_log {
     uint64_t waits;
     uint32_t room_waiters;
     bool is_attached;
-    bool consumer_waits;
+    uint64_t consumer_wants; /* events it waits for; 0 = it does not wait */
     bool is_woken;
 };
 
@@ -323,9 +322,10 @@ static void count_commit(struct mci_log_tenant *tenant, enum mc_event_type type)
 /* Unlocks; the consumer is woken after that, so that it finds the lock free. */
 static void unlock_and_tell(struct mci_event_log *log)
 {
-    bool wakes = log->consumer_waits && log->ring.depth > 0;
+    bool wakes =
+        log->consumer_wants > 0 && log->ring.depth >= log->consumer_wants;
     if (wakes) {
-        log->consumer_waits = false;
+        log->consumer_wants = 0;
     }
     log_unlock(log);
     if (wakes) {
@@ -430,27 +430,6 @@ void mci_event_log_stats(struct mci_event_log *log,
     log_unlock(log);
 }
 
-enum mc_err mci_log_taken_init(struct mci_log_taken *taken)
-{
-    struct mci_log_record *records =
-        mci_calloc(MC_BATCH_EVENTS_MAX, sizeof *records);
-    uint8_t *bytes = mci_alloc(MC_BATCH_BYTES_MAX);
-    if (!records || !bytes) {
-        mci_free(records);
-        mci_free(bytes);
-        return MC_ERR_NOMEM;
-    }
-    *taken = (struct mci_log_taken){.records = records, .bytes = bytes};
-    return MC_OK;
-}
-
-void mci_log_taken_fini(struct mci_log_taken *taken)
-{
-    mci_free(taken->records);
-    mci_free(taken->bytes);
-    memset(taken, 0, sizeof *taken);
-}
-
 static void await_records(struct mci_event_log *log, uint64_t deadline_ns)
 {
     while (log->ring.depth == 0 && !log->is_woken) {
@@ -458,10 +437,10 @@ static void await_records(struct mci_event_log *log, uint64_t deadline_ns)
         if (now_ns >= deadline_ns) {
             break;
         }
-        log->consumer_waits = true;
+        log->consumer_wants = 1;
         cond_wait(log, &log->filled, deadline_ns - now_ns);
     }
-    log->consumer_waits = false;
+    log->consumer_wants = 0;
     log->is_woken = false;
 }
 
@@ -485,11 +464,23 @@ void mci_event_log_take(struct mci_event_log *log, uint64_t deadline_ns,
     }
 }
 
+void mci_event_log_gather(struct mci_event_log *log, uint32_t count,
+                          uint64_t wait_ns)
+{
+    log_lock(log);
+    if (log->ring.depth < count && !log->is_woken) {
+        log->consumer_wants = count;
+        cond_wait(log, &log->filled, wait_ns);
+        log->consumer_wants = 0;
+    }
+    log_unlock(log);
+}
+
 void mci_event_log_wake(struct mci_event_log *log)
 {
     log_lock(log);
     log->is_woken = true;
-    log->consumer_waits = false;
+    log->consumer_wants = 0;
     log_unlock(log);
     (void)pthread_cond_signal(&log->filled);
 }

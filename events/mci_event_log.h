@@ -165,4 +165,10 @@ void mci_log_taken_fini(struct mci_log_taken *taken);
 void mci_event_log_take(struct mci_event_log *log, uint64_t deadline_ns,
                         struct mci_log_taken *taken);
 void mci_event_log_wake(struct mci_event_log *log);
+
+/* Lets events gather: returns when `count` are queued, after wait_ns (at most
+ * 50 ms), or after mci_event_log_wake, which the next take sees too. For the
+ * consumer's thread; on the real clock. */
+void mci_event_log_gather(struct mci_event_log *log, uint32_t count,
+                          uint64_t wait_ns);
 #endif

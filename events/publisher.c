@@ -26,6 +26,7 @@
 #define CLOSE_NS (1600 * MCI_NS_PER_MS) /* and with subscribers' queues */
 #define LINGER_MIN_NS (200 * MCI_NS_PER_MS)
 #define START_SLICE_MS 10
+#define GATHER_NS (200 * UINT64_C(1000))
 
 /* Written by the publisher's thread alone. */
 struct counters {
@@ -126,11 +127,6 @@ static void publish(struct mci_publisher *publisher,
     } else {
         count(&counters->heartbeats, 1);
     }
-    size_t frames_len = len + strlen(publisher->topic) + sizeof batch->seq;
-    if (mci_send_mark_add(&publisher->mark, frames_len)) {
-        mci_publisher_socket_set_mark(&publisher->socket,
-                                      publisher->mark.messages);
-    }
 }
 
 static void publish_taken(struct mci_publisher *publisher)
@@ -156,6 +152,18 @@ static void beat_if_due(struct mci_publisher *publisher)
     publish(publisher, &batch);
 }
 
+/* The first event after silence goes at once. Those that follow it closely wait
+ * a little for each other: the queue of a subscriber is bounded in messages, and
+ * messages of one event, as fast as a thread can make them, would fill it in the
+ * millisecond in which libzmq's thread has lost its processor. */
+static void gather(struct mci_publisher *publisher)
+{
+    if (publisher->taken.count > 0 &&
+        publisher->taken.depth_left < MC_BATCH_EVENTS_MAX) {
+        mci_event_log_gather(publisher->log, MC_BATCH_EVENTS_MAX, GATHER_NS);
+    }
+}
+
 static void turn(struct mci_publisher *publisher)
 {
     uint64_t until_ns = mci_clock_ns() + LISTEN_NS;
@@ -169,6 +177,7 @@ static void turn(struct mci_publisher *publisher)
         publisher->turns_unheard >= LISTEN_TURNS) {
         (void)listen(publisher, 0);
     }
+    gather(publisher);
 }
 
 static void await_subscriber(struct mci_publisher *publisher)
@@ -272,6 +281,7 @@ static char *text_copy(const char *text)
 static enum mc_err fill_publisher(struct mci_publisher *publisher,
                                   const struct mc_publisher_opts *opts)
 {
+    publisher->mark = mci_send_mark(opts->hwm_bytes);
     publisher->endpoint = text_copy(opts->bind_endpoint);
     publisher->topic = text_copy(opts->topic);
     publisher->backend_id = text_copy(opts->backend_id);
@@ -291,6 +301,7 @@ static enum mc_err fill_publisher(struct mci_publisher *publisher,
     struct mci_batcher_opts batcher_opts = {
         .writer = publisher->writer,
         .backend_id = mc_view_str(publisher->backend_id),
+        .max_bytes = publisher->mark.batch_bytes,
         .skips_keyed = opts->no_object_key};
     if (__builtin_mul_overflow(opts->heartbeat_ms, MCI_NS_PER_MS,
                                &batcher_opts.heartbeat_ns)) {
@@ -303,7 +314,6 @@ static enum mc_err fill_publisher(struct mci_publisher *publisher,
     publisher->begins_ns = now_ns + START_WAIT_NS;
     mci_batcher_init(&publisher->batcher, &batcher_opts, now_ns);
     set(&publisher->counters.last_seq, batcher_opts.base_seq);
-    mci_send_mark_init(&publisher->mark, opts->hwm_bytes);
     return MC_OK;
 }
 

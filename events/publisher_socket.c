@@ -92,12 +92,6 @@ void mci_publisher_socket_close(struct mci_publisher_socket *socket,
     memset(socket, 0, sizeof *socket);
 }
 
-void mci_publisher_socket_set_mark(struct mci_publisher_socket *socket,
-                                   int messages)
-{
-    (void)set_int(socket->socket, ZMQ_SNDHWM, messages);
-}
-
 /* One word of a subscriber; false if there is none. */
 static bool hear(struct mci_publisher_socket *socket, bool *is_new)
 {

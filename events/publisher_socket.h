@@ -20,7 +20,7 @@ struct mci_publisher_socket {
     uint64_t subscriptions; /* standing now */
 };
 
-/* Binds; endpoint_out gets the endpoint as bound, cut at its capacity. Logs
+/* Binds; at most `mark` messages wait for each subscriber; endpoint_out gets the endpoint as bound, cut at its capacity. Logs
  * endpoint and cause of a failure. Errors: MC_ERR_INVALID_PARAMS (the endpoint
  * cannot be bound), MC_ERR_NOMEM (libzmq has no resources left). */
 MC_CHECK_RESULT enum mc_err
@@ -31,11 +31,6 @@ mci_publisher_socket_open(struct mci_publisher_socket *socket,
 /* Waits at most linger_ms for queues of subscribers to run empty. */
 void mci_publisher_socket_close(struct mci_publisher_socket *socket,
                                 int linger_ms);
-
-/* Sets how many messages may wait for each subscriber, also for those that are
- * connected. */
-void mci_publisher_socket_set_mark(struct mci_publisher_socket *socket,
-                                   int messages);
 
 /* Takes in what subscribers have said; waits up to wait_ms for the first word.
  * True if a new subscription was among it. */

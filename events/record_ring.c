@@ -207,36 +207,6 @@ uint32_t mci_ring_take(struct mci_ring *ring, uint32_t max_count,
     return count;
 }
 
-static struct mc_view view_or_none(const uint8_t *at, size_t len)
-{
-    return mc_view_make(len > 0 ? at : NULL, len);
-}
-
-void mci_ring_read(const void *bytes, uint32_t count,
-                   struct mci_log_record *records_out)
-{
-    const uint8_t *at = bytes;
-    for (uint32_t i = 0; i < count; i++) {
-        const struct mci_ring_record *from =
-            (const struct mci_ring_record *)(const void *)at;
-        const uint8_t *strings = at + sizeof *from;
-        struct mci_log_record *to = &records_out[i];
-        to->id = from->id;
-        to->lost_before = 0;
-        to->type = (enum mc_event_type)from->type;
-        to->medium = (enum mc_medium)from->medium;
-        to->group_continues = from->group_continues != 0;
-        to->tenant_id = view_or_none(strings, from->tenant_len);
-        strings += from->tenant_len;
-        to->object_key = view_or_none(strings, from->key_len);
-        strings += from->key_len;
-        to->group_id = view_or_none(strings, from->group_len);
-        strings += from->group_len;
-        to->session_id = view_or_none(strings, from->session_len);
-        at += from->size;
-    }
-}
-
 uint32_t mci_ring_drop_group(struct mci_ring *ring)
 {
     uint32_t count = oldest_group(ring).count;

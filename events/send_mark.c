@@ -1,36 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "send_mark.h"
 
-#define MEAN_AT_FIRST 1024
-
-static int mark_for(uint64_t bytes, uint64_t mean)
+static uint64_t clamp(uint64_t value, uint64_t min, uint64_t max)
 {
-    uint64_t messages = bytes / (mean + MCI_SEND_MARK_OVERHEAD);
-    if (messages < MCI_SEND_MARK_MIN) {
-        return MCI_SEND_MARK_MIN;
+    if (value < min) {
+        return min;
     }
-    return messages > MCI_SEND_MARK_MAX ? MCI_SEND_MARK_MAX : (int)messages;
+    return value > max ? max : value;
 }
 
-void mci_send_mark_init(struct mci_send_mark *mark, uint64_t bytes)
+struct mci_send_mark mci_send_mark(uint64_t bytes)
 {
-    mark->bytes = bytes ? bytes : MCI_SEND_MARK_BYTES_DEFAULT;
-    mark->mean_x64 = MEAN_AT_FIRST * 64;
-    mark->mean_set = MEAN_AT_FIRST;
-    mark->messages = mark_for(mark->bytes, mark->mean_set);
-}
-
-bool mci_send_mark_add(struct mci_send_mark *mark, uint64_t message_bytes)
-{
-    mark->mean_x64 += message_bytes - mark->mean_x64 / 64;
-    uint64_t mean = mark->mean_x64 / 64;
-    uint64_t moved =
-        mean > mark->mean_set ? mean - mark->mean_set : mark->mean_set - mean;
-    if (moved * 4 < mark->mean_set) {
-        return false;
-    }
-    int before = mark->messages;
-    mark->mean_set = mean ? mean : 1;
-    mark->messages = mark_for(mark->bytes, mean);
-    return mark->messages != before;
+    struct mci_send_mark mark;
+    uint64_t bound = bytes ? bytes : MCI_SEND_MARK_BYTES_DEFAULT;
+    uint64_t batch_bytes =
+        clamp(bound / MCI_SEND_MARK_MESSAGES_MIN, MCI_SEND_MARK_BATCH_MIN,
+              MCI_SEND_MARK_BATCH_MAX);
+    mark.batch_bytes = (uint32_t)batch_bytes;
+    mark.messages =
+        (int)clamp(bound / (batch_bytes + MCI_SEND_MARK_OVERHEAD),
+                   MCI_SEND_MARK_MESSAGES_MIN, MCI_SEND_MARK_MESSAGES_MAX);
+    return mark;
 }

@@ -1,5 +1,5 @@
 # The rooms of events/, tested without the rest of the store.
 foreach(room event_log log_room log_flow send_mark batcher history
-    publisher publisher_life)
+    publisher publisher_life publisher_load)
   mc_test(events ${room} LINK mc_events mckv-base PkgConfig::ZMQ)
 endforeach()

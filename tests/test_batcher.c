@@ -225,6 +225,36 @@ START_TEST(batch_closes_early_rather_than_split_a_group_by_bytes)
 }
 END_TEST
 
+START_TEST(batch_keeps_to_the_bytes_asked_for)
+{
+    const struct mc_event_writer_opts writer = {0};
+    struct rig rig;
+    struct mci_batch batch;
+    uint32_t events = 0;
+    rig_open(&rig, &writer, (struct mci_batcher_opts){.max_bytes = 3000});
+    (void)rig_add(&rig, MC_EVENT_REMOVED, 0, true);
+    for (uint32_t i = 0; i < 2; i++) { /* a group that needs more */
+        struct mci_log_record *record =
+            rig_add(&rig, MC_EVENT_STORED, 0, i == 0);
+        record->object_key.len = MC_KEY_LEN_MAX;
+    }
+    rig_fill(&rig, MC_BATCH_EVENTS_MAX - 3);
+    rig_load(&rig);
+    expect_batch(&rig, 1, 1, 3);
+    while (mci_batcher_next(&rig.batcher, NOW_MS, &batch)) {
+        size_t bytes = MC_EVENT_WRITER_BATCH_BOUND;
+        for (uint32_t i = 0; i < batch.count; i++) {
+            bytes += mc_event_writer_bound(rig.writer, &batch.records[i]);
+        }
+        ck_assert_uint_le(bytes, 3000);
+        events += batch.count;
+    }
+    ck_assert_uint_eq(events, MC_BATCH_EVENTS_MAX - 3);
+    ck_assert_uint_lt(rig.batcher.last_seq, 30); /* they are filled */
+    rig_close(&rig);
+}
+END_TEST
+
 START_TEST(suppressed_events_count_as_lost)
 {
     const struct mc_event_writer_opts writer = {.no_object_key = true};
@@ -366,6 +396,7 @@ int main(void)
     tc = tcase_create("batches");
     tcase_add_test(tc, events_carry_what_the_record_said);
     tcase_add_test(tc, batch_never_spans_a_hole);
+    tcase_add_test(tc, batch_keeps_to_the_bytes_asked_for);
     tcase_add_test(tc, batch_closes_early_rather_than_split_a_group_by_bytes);
     suite_add_tcase(suite, tc);
 

@@ -202,6 +202,31 @@ START_TEST(take_waits_on_the_clock_of_its_deadline)
 }
 END_TEST
 
+START_TEST(gather_waits_for_enough_events_or_its_time_or_a_wake)
+{
+    struct mci_event_log *log = log_make(MC_PUBLISHER_DROP_OLDEST, true);
+    struct mci_log_tenant tenant = tenant_make("t");
+    struct mci_log_taken taken;
+    taken_make(&taken);
+    uint64_t began_ns = mci_clock_ns();
+    fill(log, &tenant, 10);
+    mci_event_log_gather(log, 11, 20 * MCI_NS_PER_MS); /* its time */
+    ck_assert_uint_ge(mci_clock_ns() - began_ns, 19 * MCI_NS_PER_MS);
+    for (int i = 0; i < 500; i++) { /* enough: no wait */
+        mci_event_log_gather(log, 10, 50 * MCI_NS_PER_MS);
+    }
+    mci_event_log_wake(log); /* woken: no wait, and the take knows it too */
+    for (int i = 0; i < 500; i++) {
+        mci_event_log_gather(log, 11, 50 * MCI_NS_PER_MS);
+    }
+    ck_assert_uint_lt(mci_clock_ns() - began_ns, 10 * MCI_NS_PER_S);
+    mci_event_log_take(log, 0, &taken);
+    ck_assert_uint_eq(taken.count, 10);
+    mci_log_taken_fini(&taken);
+    mci_event_log_destroy(log);
+}
+END_TEST
+
 /* --- many writers -------------------------------------------------------- */
 
 #define WRITERS 8
@@ -343,6 +368,7 @@ int main(void)
     tcase_add_test(tc, waiting_take_gets_what_is_appended);
     tcase_add_test(tc, wake_ends_a_take_that_waits_or_is_about_to);
     tcase_add_test(tc, take_waits_on_the_clock_of_its_deadline);
+    tcase_add_test(tc, gather_waits_for_enough_events_or_its_time_or_a_wake);
     suite_add_tcase(suite, tc);
 
     tc = tcase_create("many writers");

@@ -1,80 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_send_mark.c - from a bound in bytes to a count of messages. */
+/* test_send_mark.c - from a bound in bytes to messages and their size. */
 #include <check.h>
+#include <stdbool.h>
 
 #include "send_mark.h"
 #include "suite.h"
 
-static struct mci_send_mark mark_make(uint64_t bytes)
+#define MIB (UINT64_C(1) << 20)
+
+static uint64_t bytes_of(struct mci_send_mark mark)
 {
-    struct mci_send_mark mark;
-    mci_send_mark_init(&mark, bytes);
-    return mark;
+    return (uint64_t)mark.messages *
+           (mark.batch_bytes + MCI_SEND_MARK_OVERHEAD);
 }
 
-/* Adds until the mean has settled; answers how often the mark changed. */
-static int settle(struct mci_send_mark *mark, uint64_t message_bytes)
+START_TEST(zero_is_64_mib)
 {
-    int changes = 0;
-    for (int i = 0; i < 2000; i++) {
-        changes += mci_send_mark_add(mark, message_bytes);
-    }
-    return changes;
-}
-
-START_TEST(first_mean_is_one_kib_and_the_default_bound_64_mib)
-{
-    struct mci_send_mark mark = mark_make(0);
-    ck_assert_int_eq(mark.messages, (64 << 20) / (1024 + 200));
+    struct mci_send_mark mark = mci_send_mark(0);
+    ck_assert_int_eq(mark.messages, mci_send_mark(64 * MIB).messages);
+    ck_assert_uint_le(bytes_of(mark), 64 * MIB);
+    ck_assert_uint_ge(bytes_of(mark), 63 * MIB);
+    ck_assert_uint_eq(mark.batch_bytes, MCI_SEND_MARK_BATCH_MAX);
 }
 END_TEST
 
-START_TEST(mark_follows_the_mean_within_a_quarter)
+START_TEST(full_queue_keeps_to_the_bound)
 {
-    const uint64_t sizes[] = {1000, 5000, 20000, 3000};
-    struct mci_send_mark mark = mark_make(64 << 20);
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        (void)settle(&mark, sizes[i]);
-        double exact = (64 << 20) / (double)(sizes[i] + 200);
-        ck_assert_double_gt(mark.messages, exact / 1.34);
-        ck_assert_double_lt(mark.messages, exact * 1.34);
+    for (uint64_t mib = 8; mib <= 6000; mib += 8) {
+        struct mci_send_mark mark = mci_send_mark(mib * MIB);
+        /* A little more where there is the least number of messages. */
+        ck_assert_uint_le(bytes_of(mark), mib * MIB * 103 / 100);
+        ck_assert_uint_ge(bytes_of(mark), mib * MIB * 95 / 100);
+        ck_assert_int_ge(mark.messages, MCI_SEND_MARK_MESSAGES_MIN);
     }
 }
 END_TEST
 
-START_TEST(mark_stays_where_sizes_stay)
+START_TEST(extreme_bounds_stay_within_limits)
 {
-    struct mci_send_mark mark = mark_make(64 << 20);
-    (void)settle(&mark, 3000);
-    ck_assert_int_eq(settle(&mark, 3000), 0);
-    ck_assert_int_le(settle(&mark, 3300), 1);
-    ck_assert_int_gt(settle(&mark, 9000), 0);
-}
-END_TEST
-
-START_TEST(sudden_large_messages_lower_the_mark_at_once)
-{
-    struct mci_send_mark mark = mark_make(64 << 20);
-    (void)settle(&mark, 400);
-    int before = mark.messages;
-    ck_assert(mci_send_mark_add(&mark, 262144));
-    ck_assert_int_lt(mark.messages, before / 4);
-    for (int i = 0; i < 128; i++) {
-        (void)mci_send_mark_add(&mark, 262144);
-    }
-    ck_assert_int_eq(mark.messages, MCI_SEND_MARK_MIN);
-}
-END_TEST
-
-START_TEST(mark_stays_within_its_bounds)
-{
-    struct mci_send_mark small = mark_make(1);
-    struct mci_send_mark large = mark_make(UINT64_MAX);
-    struct mci_send_mark empty = mark_make(UINT64_C(1) << 40);
-    ck_assert_int_eq(small.messages, MCI_SEND_MARK_MIN);
-    ck_assert_int_eq(large.messages, MCI_SEND_MARK_MAX);
-    (void)settle(&empty, 0);
-    ck_assert_int_eq(empty.messages, MCI_SEND_MARK_MAX);
+    struct mci_send_mark least = mci_send_mark(1);
+    struct mci_send_mark most = mci_send_mark(UINT64_MAX);
+    ck_assert_int_eq(least.messages, MCI_SEND_MARK_MESSAGES_MIN);
+    ck_assert_uint_eq(least.batch_bytes, MCI_SEND_MARK_BATCH_MIN);
+    ck_assert_int_eq(most.messages, MCI_SEND_MARK_MESSAGES_MAX);
+    ck_assert_uint_eq(most.batch_bytes, MCI_SEND_MARK_BATCH_MAX);
 }
 END_TEST
 
@@ -82,11 +51,9 @@ int main(void)
 {
     Suite *suite = suite_create("send_mark");
     TCase *tc = tcase_create("mark");
-    tcase_add_test(tc, first_mean_is_one_kib_and_the_default_bound_64_mib);
-    tcase_add_test(tc, mark_follows_the_mean_within_a_quarter);
-    tcase_add_test(tc, mark_stays_where_sizes_stay);
-    tcase_add_test(tc, sudden_large_messages_lower_the_mark_at_once);
-    tcase_add_test(tc, mark_stays_within_its_bounds);
+    tcase_add_test(tc, zero_is_64_mib);
+    tcase_add_test(tc, full_queue_keeps_to_the_bound);
+    tcase_add_test(tc, extreme_bounds_stay_within_limits);
     suite_add_tcase(suite, tc);
     return suite_run(suite);
 }
