@@ -185,6 +185,56 @@ START_TEST(a_hold_keeps_the_bytes_beyond_the_lease)
 }
 END_TEST
 
+/* Evicting it would give no byte to anybody. */
+START_TEST(what_is_held_is_not_evicted_in_vain)
+{
+    struct rig_opts opts = {.store.default_kv_lease_ttl_ms = MC_NONE};
+    rig_open(&rig, &opts);
+    ck_assert_int_eq(rig_put(&rig, "a", MIB), MC_OK);
+    struct mci_read_row read = rig_get(&rig, "a", true);
+    ck_assert_uint_eq(read.lease_left_ns, 0);
+    (void)rig_events(&rig);
+    char *before = rig_state(&rig);
+    ck_assert_int_eq(rig_put(&rig, "b", 64), MC_ERR_NO_AVAILABLE_HANDLE);
+    EXPECT_UNCHANGED(&rig, before);
+    free(before);
+    rig_release(&rig, &read);
+    ck_assert_int_eq(rig_put(&rig, "b", 64), MC_OK);
+    EXPECT_EVENTS(&rig, "-cpu:a +cpu:b");
+    rig_close(&rig);
+}
+END_TEST
+
+/* A copy that goes alone, because another or the disk stays, waits as well. */
+START_TEST(a_lease_holds_the_bytes_of_a_copy_that_goes_alone)
+{
+    rig_open(&rig, NULL);
+    uint32_t second = 0;
+    if (_i == 1) {
+        (void)rig_add_client(&rig, MIB, &second);
+    }
+    struct mc_replicate_config two = {.replica_num = 2};
+    rig.config = _i == 1 ? &two : NULL;
+    ck_assert_int_eq(rig_put(&rig, "a", MIB / 2), MC_OK);
+    rig.config = NULL;
+    if (_i == 0) {
+        ck_assert_int_eq(rig_offload(&rig, "a"), MC_OK);
+    }
+    struct mci_read_row read = rig_get(&rig, "a", false);
+    ck_assert_int_eq(read.err, MC_OK);
+    ck_assert_int_eq(rig_clear_replica(&rig, "a"), 0);
+    ck_assert_int_eq(rig_probe(&rig, "a").state, MC_OBJECT_READABLE);
+    ck_assert_uint_eq(rig_stats(&rig).leased_only_bytes, MIB / 2);
+    for (uint32_t i = 0; i < read.place_count; i++) {
+        rig_fill_beside(&rig, read.places[i], MIB / 2);
+    }
+    rig_pass(&rig, LEASE_MS + 1);
+    rig_sweep(&rig);
+    ck_assert_uint_eq(rig_stats(&rig).leased_only_bytes, 0);
+    rig_close(&rig);
+}
+END_TEST
+
 /* A lease belongs to a version: the next one of the key has its own. */
 START_TEST(the_next_version_is_not_leased_by_readers_of_the_last)
 {
@@ -314,6 +364,9 @@ static TCase *leases(void)
     tcase_add_test(tcase, a_deadline_is_only_ever_extended);
     tcase_add_test(tcase, a_clock_that_stands_or_steps_back_shortens_nothing);
     tcase_add_test(tcase, a_hold_keeps_the_bytes_beyond_the_lease);
+    tcase_add_test(tcase, what_is_held_is_not_evicted_in_vain);
+    tcase_add_loop_test(
+        tcase, a_lease_holds_the_bytes_of_a_copy_that_goes_alone, 0, 2);
     tcase_add_test(tcase,
                    the_next_version_is_not_leased_by_readers_of_the_last);
     tcase_add_test(tcase, an_upsert_writes_beside_what_is_readable);

@@ -124,6 +124,27 @@ START_TEST(a_read_of_one_member_leases_them_all)
 }
 END_TEST
 
+START_TEST(asking_for_one_member_leases_them_all_for_what_that_is_worth)
+{
+    static const char *const specs[] = {"a@g", "b@g", "c", "d"};
+    open_default(&rig, _i);
+    put_quarters(&rig, specs, 4);
+    ck_assert_int_eq(rig_exist(&rig, "a"), 1);
+    ck_assert_int_eq(rig_remove(&rig, "b", false), MC_ERR_OBJECT_HAS_LEASE);
+    ck_assert_uint_eq(rig_probe(&rig, "b").lease_ms, LEASE_MS);
+    for (int i = 0; i < 4; i++) {
+        char key[8];
+        (void)snprintf(key, sizeof key, "n%d", i);
+        ck_assert_int_eq(rig_put(&rig, key, QUARTER), MC_OK);
+    }
+    ck_assert(is_there(&rig, "a") && is_there(&rig, "b"));
+    rig_pass(&rig, LEASE_MS + 1);
+    ck_assert_int_eq(rig_remove(&rig, "b", false), 0);
+    (void)rig_events(&rig);
+    rig_close(&rig);
+}
+END_TEST
+
 /* The time left is the true one for each member, whoever was read. */
 START_TEST(a_member_answers_the_lease_of_its_group)
 {
@@ -272,6 +293,29 @@ START_TEST(soft_pins_can_be_made_to_hold)
 }
 END_TEST
 
+/* Nor does a window take them. */
+START_TEST(soft_pins_that_hold_are_in_no_window)
+{
+    struct mc_replicate_config pinned = {.soft_pin_action = MC_SOFT_PIN_ENABLE};
+    open_sharded(&rig, _i,
+                 (struct mc_store_opts){.no_evict_soft_pinned = true});
+    for (uint32_t i = 0; i < 256; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof key, "k%u", i);
+        rig.config = i % 8 == 0 ? &pinned : NULL;
+        ck_assert_int_eq(rig_put(&rig, key, 4 * KIB), MC_OK);
+    }
+    rig.config = NULL;
+    (void)rig_events(&rig);
+    char *before = rig_state(&rig);
+    ck_assert_int_eq(rig_put(&rig, "big", 64 * KIB),
+                     MC_ERR_NO_AVAILABLE_HANDLE);
+    EXPECT_UNCHANGED(&rig, before);
+    free(before);
+    rig_close(&rig);
+}
+END_TEST
+
 /* D6: reads do not revive a soft pin. */
 START_TEST(a_soft_pin_ends_by_its_time_whatever_is_read)
 {
@@ -337,6 +381,7 @@ static TCase *groups(void)
 {
     TCase *tcase = tcase_create("groups");
     ADD(tcase, a_read_of_one_member_leases_them_all);
+    ADD(tcase, asking_for_one_member_leases_them_all_for_what_that_is_worth);
     ADD(tcase, a_member_answers_the_lease_of_its_group);
     ADD(tcase, the_lease_of_a_group_holds_the_bytes_of_its_members);
     ADD(tcase, a_group_left_partial_is_first_in_line);
@@ -351,6 +396,7 @@ static TCase *pins(void)
     ADD(tcase, an_upsert_keeps_a_hard_pin);
     ADD(tcase, soft_pins_go_after_everything_else);
     ADD(tcase, soft_pins_can_be_made_to_hold);
+    ADD(tcase, soft_pins_that_hold_are_in_no_window);
     ADD(tcase, a_soft_pin_ends_by_its_time_whatever_is_read);
     ADD(tcase, a_soft_pin_can_be_dropped_or_kept_by_an_upsert);
     return tcase;
