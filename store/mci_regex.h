@@ -18,7 +18,7 @@
 #define MCI_REGEX_LEN_MAX 4096       /* bytes of the expression */
 #define MCI_REGEX_MATCH_LIMIT 200000 /* steps of a search in one key */
 #define MCI_REGEX_DEPTH_LIMIT 20000  /* of nested backtracking */
-#define MCI_REGEX_HEAP_KIB 8192      /* memory of a search in one key */
+#define MCI_REGEX_HEAP_KIB 2048      /* memory of a search, made at once */
 
 struct mci_regex;
 
@@ -29,11 +29,9 @@ MC_CHECK_RESULT enum mc_err mci_regex_compile(struct mc_view pattern,
                                               struct mci_regex **regex_out);
 void mci_regex_destroy(struct mci_regex *regex); /* NULL is fine */
 
-/* Looks for the expression anywhere in text. Works in memory that was made at
- * compile time; an expression that backtracks deeply makes more, once, and keeps
- * it.
- * Errors: MC_ERR_INVALID_PARAMS (a limit was hit, or text is not UTF-8),
- * MC_ERR_NOMEM. */
+/* Looks for the expression anywhere in text. Allocates nothing: what a search
+ * can need was made at compile time.
+ * Errors: MC_ERR_INVALID_PARAMS (a limit was hit, or text is not UTF-8). */
 MC_CHECK_RESULT enum mc_err
 mci_regex_find(struct mci_regex *regex, struct mc_view text, bool *found_out);
 #endif

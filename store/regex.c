@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* regex.c - the door to PCRE2.
  *
- * A search keeps its backtracking frames in the match data; they are made by
- * the first search, so one is made here over an empty text. \C is refused, as
+ * A search keeps its backtracking frames in the match data, which grow with the
+ * deepest search so far, up to the heap limit. So a first search, of another
+ * expression in the same match data, is driven into that limit when an
+ * expression is compiled, and no search of a key allocates. \C is refused, as
  * it would let an expression look inside a character. No JIT: its code pages
  * are not ours to count, and keys are short.
  */
 #include "mci_regex.h"
+
+#include <string.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -59,6 +63,43 @@ static enum mc_err compile(struct mci_regex *regex, struct mc_view pattern)
     return MC_ERR_INVALID_PARAMS;
 }
 
+/* Each step back into this text costs a frame. */
+#define DEEP_PATTERN "(?:a|b)*c"
+#define DEEP_LEN 32768
+
+static int search_deeply(struct mci_regex *regex, pcre2_code *deep)
+{
+    char *text = mci_alloc(DEEP_LEN);
+    if (!text) {
+        return PCRE2_ERROR_NOMEMORY;
+    }
+    memset(text, 'a', DEEP_LEN);
+    int found = pcre2_match(deep, (PCRE2_SPTR)text, DEEP_LEN, 0,
+                            PCRE2_NO_UTF_CHECK, regex->match, regex->limits);
+    mci_free(text);
+    return found;
+}
+
+static enum mc_err grow_frames(struct mci_regex *regex)
+{
+    pcre2_compile_context *rules = pcre2_compile_context_create(regex->memory);
+    if (!rules) {
+        return MC_ERR_NOMEM;
+    }
+    int code = 0;
+    PCRE2_SIZE at = 0;
+    pcre2_code *deep = pcre2_compile(
+        (PCRE2_SPTR)DEEP_PATTERN, sizeof DEEP_PATTERN - 1,
+        PCRE2_NO_START_OPTIMIZE | PCRE2_ANCHORED, &code, &at, rules);
+    pcre2_compile_context_free(rules);
+    if (!deep) {
+        return MC_ERR_NOMEM;
+    }
+    int found = search_deeply(regex, deep);
+    pcre2_code_free(deep);
+    return found == PCRE2_ERROR_NOMEMORY ? MC_ERR_NOMEM : MC_OK;
+}
+
 static enum mc_err prepare_search(struct mci_regex *regex)
 {
     regex->limits = pcre2_match_context_create(regex->memory);
@@ -66,12 +107,11 @@ static enum mc_err prepare_search(struct mci_regex *regex)
     if (!regex->limits || !regex->match) {
         return MC_ERR_NOMEM;
     }
+    (void)pcre2_set_heap_limit(regex->limits, MCI_REGEX_HEAP_KIB);
+    enum mc_err err = grow_frames(regex);
     (void)pcre2_set_match_limit(regex->limits, MCI_REGEX_MATCH_LIMIT);
     (void)pcre2_set_depth_limit(regex->limits, MCI_REGEX_DEPTH_LIMIT);
-    (void)pcre2_set_heap_limit(regex->limits, MCI_REGEX_HEAP_KIB);
-    bool found;
-    enum mc_err err = mci_regex_find(regex, mc_view_str(""), &found);
-    return err == MC_ERR_NOMEM ? MC_ERR_NOMEM : MC_OK;
+    return err;
 }
 
 enum mc_err mci_regex_compile(struct mc_view pattern,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "alloc_fail.h"
+#include "mc_limits.h"
 #include "mci_clock.h"
 #include "mci_regex.h"
 #include "suite.h"
@@ -204,27 +205,23 @@ START_TEST(compile_survives_each_failing_allocation)
 }
 END_TEST
 
-START_TEST(a_deep_search_survives_each_failing_allocation)
+START_TEST(a_deep_search_allocates_nothing_either)
 {
-    static char text[4096];
+    static char text[MC_KEY_LEN_MAX];
     memset(text, 'a', sizeof text);
-    struct alloc_fail fail;
-    uint64_t failures = 0;
-    ALLOC_FAIL_EACH(fail)
-    {
-        struct mci_regex *regex = compile(VIEW("^(?:a|b)*$"));
-        bool found = false;
-        alloc_fail_arm(&fail);
-        enum mc_err err =
-            mci_regex_find(regex, mc_view_make(text, sizeof text), &found);
-        alloc_fail_disarm(&fail);
-        bool failed = alloc_fail_happened(&fail);
-        ck_assert_int_eq(err, failed ? MC_ERR_NOMEM : MC_OK);
-        ck_assert(found == !failed);
-        failures += failed;
-        mci_regex_destroy(regex);
-    }
-    ck_assert_uint_gt(failures, 0);
+    struct mci_regex *regex = compile(VIEW("^(?:a|b)*$"));
+    struct mci_regex *deeper = compile(VIEW("^((?:(a)|(b))*)*[cd]$"));
+    uint64_t calls = mci_alloc_thread_calls();
+    bool found = false;
+    ck_assert_int_eq(
+        mci_regex_find(regex, mc_view_make(text, sizeof text), &found), MC_OK);
+    ck_assert(found);
+    ck_assert_int_eq(
+        mci_regex_find(deeper, mc_view_make(text, sizeof text), &found),
+        MC_ERR_INVALID_PARAMS);
+    ck_assert_uint_eq(mci_alloc_thread_calls(), calls);
+    mci_regex_destroy(regex);
+    mci_regex_destroy(deeper);
 }
 END_TEST
 
@@ -244,7 +241,7 @@ int main(void)
     TCase *memory = tcase_create("memory");
     tcase_add_test(memory, ordinary_searches_allocate_nothing);
     tcase_add_test(memory, compile_survives_each_failing_allocation);
-    tcase_add_test(memory, a_deep_search_survives_each_failing_allocation);
+    tcase_add_test(memory, a_deep_search_allocates_nothing_either);
     suite_add_tcase(suite, memory);
     return suite_run(suite);
 }
