@@ -1,34 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* T11, T12, T18: events to bytes and back, beside msgpack-c.
- *
- * The batch is what the publisher sends most: 64 stored events of the full
- * profile with SGLang keys, groups and sessions. Both sides reuse their memory;
- * the peer's zone has 1 MiB chunks, so that it never trims its heap. */
+/* T11, T12, T18: events to bytes and back, beside msgpack-c. Both sides reuse
+ * their memory. */
 #include <msgpack.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "bench.h"
+#include "event_rows.h"
 #include "malloc_count.h"
 #include "mc_event_writer.h"
 #include "mci_alloc.h"
 #include "mci_bytes.h"
 
-#define EVENTS 64
-#define TIMESTAMP_MS UINT64_C(1739145600000)
-#define EPOCH UINT64_C(0x0123456789abcdef)
-#define ZONE_BYTES 1048576
-#define TEXT_MAX 128
-
-struct texts {
-    char group[TEXT_MAX];
-    char session[TEXT_MAX];
-    char key[TEXT_MAX];
-};
+#define EVENTS EVENT_ROWS
+#define TIMESTAMP_MS EVENT_ROWS_TIMESTAMP_MS
 
 struct codec {
-    struct texts texts[EVENTS];
-    struct mc_event_record records[EVENTS];
+    struct event_rows rows;
     struct mc_event_writer *writer;
     uint8_t buffer[MC_BATCH_BYTES_MAX];
     size_t len;
@@ -39,111 +27,11 @@ struct codec {
     msgpack_zone *zone;
 };
 
-/* 64 hexadecimal digits that look like a sha256. */
-static void fill_hash(char *text, uint64_t seed)
-{
-    for (int i = 0; i < 4; i++) {
-        seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
-        snprintf(text + 16L * i, 17, "%016llx", (unsigned long long)seed);
-    }
-}
-
-static void fill_record(struct codec *codec, unsigned i)
-{
-    struct texts *texts = &codec->texts[i];
-    struct mc_event_record *record = &codec->records[i];
-    char hash[65];
-    fill_hash(hash, i / 2);
-    snprintf(texts->group, TEXT_MAX, "sglang-hicache:%s", hash);
-    snprintf(texts->session, TEXT_MAX, "session-%08x-%u", i / 8 * 2654435761u,
-             i / 8);
-    snprintf(texts->key, TEXT_MAX, "%s_0_%c", hash, i % 2 ? 'v' : 'k');
-    record->type = MC_EVENT_STORED;
-    record->event_id = 1000000 + i;
-    record->timestamp_ms = TIMESTAMP_MS;
-    record->tenant_id = mc_view_str("default");
-    record->backend_id = mc_view_str("node-1");
-    record->medium = mc_view_str("cpu");
-    record->group_id = mc_view_str(texts->group);
-    record->session_id = mc_view_str(texts->session);
-    record->object_key = mc_view_str(texts->key);
-}
-
-static void pack_text(msgpack_packer *packer, struct mc_view text)
-{
-    msgpack_pack_str(packer, text.len);
-    msgpack_pack_str_body(packer, text.data, text.len);
-}
-
-/* Inlined, so that the lengths of names are constants, as in a good use of the
- * packer. */
-__attribute__((always_inline)) static inline void
-pack_name(msgpack_packer *packer, const char *name)
-{
-    size_t len = strlen(name);
-    msgpack_pack_str(packer, len);
-    msgpack_pack_str_body(packer, name, len);
-}
-
-__attribute__((always_inline)) static inline void
-pack_nil(msgpack_packer *packer, const char *name)
-{
-    pack_name(packer, name);
-    msgpack_pack_nil(packer);
-}
-
-__attribute__((always_inline)) static inline void
-pack_field(msgpack_packer *packer, const char *name, struct mc_view text)
-{
-    pack_name(packer, name);
-    pack_text(packer, text);
-}
-
-static void pack_event(msgpack_packer *packer,
-                       const struct mc_event_record *record)
-{
-    msgpack_pack_map(packer, 22);
-    pack_name(packer, "event_id");
-    msgpack_pack_uint64(packer, record->event_id);
-    pack_name(packer, "timestamp");
-    msgpack_pack_uint64(packer, record->timestamp_ms);
-    pack_field(packer, "event_type", mc_view_str("stored"));
-    pack_field(packer, "type", mc_view_str("BlockStored"));
-    pack_nil(packer, "model_name");
-    pack_nil(packer, "block_size");
-    pack_nil(packer, "additional_salt");
-    pack_nil(packer, "lora_name");
-    pack_field(packer, "tenant_id", record->tenant_id);
-    pack_field(packer, "backend_id", record->backend_id);
-    pack_field(packer, "medium", record->medium);
-    pack_name(packer, "dp_rank");
-    msgpack_pack_uint64(packer, 0);
-    pack_field(packer, "group_id", record->group_id);
-    pack_field(packer, "session_id", record->session_id);
-    pack_field(packer, "object_key", record->object_key);
-    pack_name(packer, "seq_hashes");
-    msgpack_pack_array(packer, 0);
-    pack_name(packer, "block_hashes");
-    msgpack_pack_array(packer, 0);
-    pack_nil(packer, "base_block_idx");
-    pack_nil(packer, "parent_hash");
-    pack_nil(packer, "token_ids");
-    pack_nil(packer, "parent_block_hash");
-    pack_name(packer, "epoch");
-    msgpack_pack_uint64(packer, EPOCH);
-}
-
 static uint64_t peer_encode(void *ctx)
 {
     struct codec *codec = ctx;
     msgpack_sbuffer_clear(&codec->packed);
-    msgpack_pack_array(&codec->packer, 3);
-    msgpack_pack_uint64(&codec->packer, TIMESTAMP_MS);
-    msgpack_pack_array(&codec->packer, EVENTS);
-    for (unsigned i = 0; i < EVENTS; i++) {
-        pack_event(&codec->packer, &codec->records[i]);
-    }
-    msgpack_pack_uint64(&codec->packer, 0);
+    event_rows_pack(&codec->packer, &codec->rows);
     bench_keep(codec->packed.data);
     return EVENTS;
 }
@@ -151,7 +39,7 @@ static uint64_t peer_encode(void *ctx)
 static uint64_t our_encode(void *ctx)
 {
     struct codec *codec = ctx;
-    if (mc_event_writer_batch(codec->writer, TIMESTAMP_MS, codec->records,
+    if (mc_event_writer_batch(codec->writer, TIMESTAMP_MS, codec->rows.records,
                               EVENTS, codec->buffer, sizeof codec->buffer,
                               &codec->len) != MC_OK) {
         return 0;
@@ -191,20 +79,18 @@ static uint64_t peer_decode(void *ctx)
 
 static struct codec *make_codec(struct bench *bench)
 {
-    struct mc_event_writer_opts opts = {.epoch = EPOCH};
+    struct mc_event_writer_opts opts = {.epoch = EVENT_ROWS_EPOCH};
     struct codec *codec = calloc(1, sizeof *codec);
     if (!codec || mc_event_writer_create(&opts, &codec->writer) != MC_OK) {
         bench_fail(bench, "out of memory");
         free(codec);
         return NULL;
     }
-    for (unsigned i = 0; i < EVENTS; i++) {
-        fill_record(codec, i);
-    }
+    event_rows_init(&codec->rows);
     mci_put_be64(codec->seq, 1);
     msgpack_sbuffer_init(&codec->packed);
     msgpack_packer_init(&codec->packer, &codec->packed, msgpack_sbuffer_write);
-    codec->zone = msgpack_zone_new(ZONE_BYTES);
+    codec->zone = msgpack_zone_new(EVENT_ROWS_ZONE_BYTES);
     return codec;
 }
 

@@ -42,10 +42,11 @@ struct mc_publisher_opts {
     uint32_t queue_capacity;  /* events; 0 = 65536, else at least 1024 */
     uint32_t history_batches; /* 0 = 65536 */
     uint64_t history_bytes;   /* 0 = 256 MiB */
-    uint64_t hwm_bytes;       /* per slow subscriber; 0 = 64 MiB */
+    uint64_t hwm_bytes;       /* per slow subscriber; 0 = 64 MiB, at least 8 */
     uint64_t heartbeat_ms;    /* 0 = 1000 with a replay endpoint, else off */
     bool no_legacy_compat;
-    bool no_object_key;
+    bool
+        no_object_key; /* sends `cleared` only; what is left out burns a number */
     bool no_extra_fields; /* no epoch, no session_id on removed/cleared */
     bool emit_seq_hashes;
     bool empty_token_ids; /* [] instead of nil */
@@ -67,7 +68,7 @@ struct mc_publisher_stats {
     uint64_t queue_depth; /* events waiting in the log */
     uint64_t queue_capacity;
     uint64_t blocked_writers; /* waits for room, so far */
-    uint64_t subscribers;     /* now */
+    uint64_t subscribers;     /* subscriptions standing now */
     uint64_t history_batches;
     uint64_t history_bytes;
     char endpoint[256]; /* as bound, NUL-terminated; empty if off */
