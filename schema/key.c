@@ -64,14 +64,14 @@ static bool is_hex(uint8_t byte)
 
 /* The same of eight bytes at once: a sum reaches the top bit of its byte where
  * the byte is at or above a bound, and below 128 none carries over. Keys are
- * mostly digits, and every event has one. */
-static bool are_hex8(uint64_t bytes)
+ * mostly digits, and every event has one. 0 if all are digits. */
+static uint64_t odd_hex8(uint64_t bytes)
 {
     uint64_t digit =
         (bytes + EACH_BYTE(0x80 - '0')) & ~(bytes + EACH_BYTE(0x7f - '9'));
     uint64_t letter =
         (bytes + EACH_BYTE(0x80 - 'a')) & ~(bytes + EACH_BYTE(0x7f - 'f'));
-    return ((bytes | ~(digit | letter)) & EACH_BYTE(0x80)) == 0;
+    return (bytes | ~(digit | letter)) & EACH_BYTE(0x80);
 }
 
 static uint64_t load8(const uint8_t *at)
@@ -85,7 +85,7 @@ static uint64_t load8(const uint8_t *at)
 static struct mc_view take_hex(struct scan *scan)
 {
     const uint8_t *begin = scan->at;
-    while (scan_left(scan) >= 8 && are_hex8(load8(scan->at))) {
+    while (scan_left(scan) >= 8 && odd_hex8(load8(scan->at)) == 0) {
         scan->at += 8;
     }
     while (scan->at < scan->end && is_hex(*scan->at)) {
@@ -134,13 +134,20 @@ static bool parse_u64(struct scan *scan, struct mc_key_page *page_out)
 
 #define SHA256_DIGITS 64
 
-/* The page's sha256; false if there is no such thing. */
+/* The page's sha256; false if there is no such thing. A digit too many is met by
+ * whoever reads on. */
 static bool take_sha256(struct scan *scan, struct mc_view *name_out)
 {
-    struct scan rest = *scan;
-    *name_out = take_hex(&rest);
-    scan->at = rest.at;
-    return name_out->len == SHA256_DIGITS;
+    uint64_t odd = 0;
+    if (scan_left(scan) < SHA256_DIGITS) {
+        return false;
+    }
+    for (size_t i = 0; i < SHA256_DIGITS; i += 8) {
+        odd |= odd_hex8(load8(scan->at + i));
+    }
+    *name_out = mc_view_make(scan->at, SHA256_DIGITS);
+    scan->at += SHA256_DIGITS;
+    return odd == 0;
 }
 
 static bool parse_mla(struct scan *scan, struct mc_key_page *page_out)

@@ -88,10 +88,10 @@ static bool are_opts_fit(const struct mc_index_opts *opts)
  * spare over its bound. */
 #define SPARE_IDS 4096u
 
-#define SHAPE(type, shift, link, limit)                          \
-    {                                                            \
-        sizeof(struct type), shift, offsetof(struct type, link), \
-            (uint32_t)(limit) + SPARE_IDS                        \
+#define SHAPE(type, link, limit)                          \
+    {                                                     \
+        sizeof(struct type), offsetof(struct type, link), \
+            (uint32_t)(limit) + SPARE_IDS                 \
     }
 
 static enum mc_err init_pools(struct mc_index *ix)
@@ -102,22 +102,17 @@ static enum mc_err init_pools(struct mc_index *ix)
         struct index_pool *pool;
         struct index_pool_shape shape;
     } rows[] = {
-        {&ix->segs, SHAPE(index_seg, INDEX_SEG_SHIFT, link,
+        {&ix->segs, SHAPE(index_seg, link,
                           (nodes * 3 + o->max_marks + o->max_sessions) / 256)},
-        {&ix->nodes, SHAPE(index_node, INDEX_NODE_SHIFT, u.idle.older, nodes)},
-        {&ix->runs, SHAPE(index_run, INDEX_RUN_SHIFT, link, nodes)},
-        {&ix->marks,
-         SHAPE(index_mark, INDEX_MARK_SHIFT, prev_session, o->max_marks)},
-        {&ix->sessions,
-         SHAPE(index_session, INDEX_SESSION_SHIFT, link, o->max_sessions)},
-        {&ix->tenants,
-         SHAPE(index_tenant, INDEX_TENANT_SHIFT, link, o->max_tenants)},
-        {&ix->owners,
-         SHAPE(index_owner, INDEX_OWNER_SHIFT, link, o->max_owners)},
-        {&ix->slots,
-         SHAPE(index_slot, INDEX_SLOT_SHIFT, link, INDEX_SLOTS_MAX)},
-        {&ix->setrefs, SHAPE(index_setref, INDEX_SETREF_SHIFT, link, nodes)},
-        {&ix->parts, SHAPE(index_parts, INDEX_PARTS_SHIFT, link, nodes * 2)},
+        {&ix->nodes, SHAPE(index_node, u.idle.older, nodes)},
+        {&ix->runs, SHAPE(index_run, link, nodes)},
+        {&ix->marks, SHAPE(index_mark, prev_session, o->max_marks)},
+        {&ix->sessions, SHAPE(index_session, link, o->max_sessions)},
+        {&ix->tenants, SHAPE(index_tenant, link, o->max_tenants)},
+        {&ix->owners, SHAPE(index_owner, link, o->max_owners)},
+        {&ix->slots, SHAPE(index_slot, link, INDEX_SLOTS_MAX)},
+        {&ix->setrefs, SHAPE(index_setref, link, nodes)},
+        {&ix->parts, SHAPE(index_parts, link, nodes * 2)},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (index_pool_init(&ix->memory, rows[i].pool, &rows[i].shape) !=
@@ -181,7 +176,7 @@ enum mc_err mc_index_create(const struct mc_index_opts *opts,
 static void free_runs(struct mc_index *ix)
 {
     uint32_t high = atomic_load(&ix->nodes.high);
-    for (uint32_t id = 1; ix->nodes.big && id <= high; id++) {
+    for (uint32_t id = 1; ix->nodes.base && id <= high; id++) {
         const struct index_node *node = node_at(ix, id);
         uint64_t where = node_where(node);
         if (!atomic_load_explicit(&node->tenant, memory_order_relaxed) ||
@@ -210,13 +205,13 @@ static void free_sessions(struct mc_index *ix)
 
 static void free_names(struct mc_index *ix)
 {
-    uint32_t high = ix->tenants.big ? atomic_load(&ix->tenants.high) : 0;
+    uint32_t high = ix->tenants.base ? atomic_load(&ix->tenants.high) : 0;
     for (uint32_t id = 1; id <= high; id++) {
         struct index_tenant *tenant = tenant_at(ix, id);
         index_block_give(&ix->memory, tenant->slots);
         index_block_give(&ix->memory, atomic_load(&tenant->name));
     }
-    high = ix->owners.big ? atomic_load(&ix->owners.high) : 0;
+    high = ix->owners.base ? atomic_load(&ix->owners.high) : 0;
     for (uint32_t id = 1; id <= high; id++) {
         index_block_give(&ix->memory, atomic_load(&owner_at(ix, id)->name));
     }

@@ -29,7 +29,8 @@
 
 #define INDEX_RUN_MAX 256u
 #define INDEX_RUN_OWN 4u
-#define INDEX_MID_MAX 16u /* marks that may end inside a run for nothing */
+#define INDEX_MID_MAX 16u   /* marks that may end inside a run for nothing */
+#define INDEX_LISTED_MAX 6u /* marks of a run that are found by their list */
 #define INDEX_SLOTS_MAX 65536u
 #define INDEX_SET_CACHE 4096u
 #define INDEX_OWNER_CACHE 256u
@@ -47,10 +48,10 @@
 #define NODE_PINNED (UINT64_C(1) << 20) /* used by the change under way */
 #define NODE_CHAIN (UINT64_C(1) << 21)  /* met in the chain being checked */
 #define NODE_FRESH (UINT64_C(1) << 22)  /* made by the change under way */
+#define NODE_HASHED (UINT64_C(1) << 23) /* alone: its marks are in the table */
 #define NODE_PLACE_MASK (~UINT64_C(0) << 24 | NODE_IN_RUN)
 #define NODE_CHILDREN_MASK UINT64_C(0xffff)
 
-#define INDEX_NODE_SHIFT 16u
 struct index_node { /* two to a cache line */
     _Atomic uint64_t hash;
     union {
@@ -90,7 +91,6 @@ struct index_ids {
     _Atomic uint32_t at[];
 };
 
-#define INDEX_RUN_SHIFT 15u
 struct index_run { /* 64 bytes */
     _Atomic(struct index_ids *) ids;
     _Atomic uint32_t parent; /* node; 0 = none known */
@@ -100,16 +100,16 @@ struct index_run { /* 64 bytes */
     uint32_t branches;       /* W: runs that hang below its nodes */
     uint16_t len;            /* W */
     bool has_shrunk;         /* W */
-    bool is_own;             /* W: ids lie in the record */
+    bool is_own : 1;         /* W: ids lie in the record */
+    bool is_hashed : 1;      /* W: its marks are in the table */
     uint32_t link;           /* W */
     uint32_t own_cap;        /* a struct index_ids, in place */
-    uint32_t own_pad;
+    uint32_t first;          /* W: its first node; the pad of the ids */
     _Atomic uint32_t own[INDEX_RUN_OWN];
 };
 
 /* ---- marks ------------------------------------------------------------- */
 
-#define INDEX_MARK_SHIFT 16u
 #define MARK_HEAD UINT32_C(0x80000000)
 struct index_mark {
     _Atomic uint32_t session;
@@ -128,7 +128,6 @@ struct index_name { /* a block, retired with its record */
     char bytes[];
 };
 
-#define INDEX_OWNER_SHIFT 10u
 struct index_owner {
     _Atomic(struct index_name *) name;
     uint32_t stem_at;  /* W: worker or backend within the name */
@@ -147,7 +146,6 @@ enum index_slot_state {
     SLOT_SWEPT = 3    /* being swept */
 };
 
-#define INDEX_SLOT_SHIFT 10u
 struct index_slot {
     _Atomic uint32_t state;
     _Atomic uint32_t owner;
@@ -158,7 +156,6 @@ struct index_slot {
     uint64_t held[MC_TIER_COUNT]; /* W: blocks */
 };
 
-#define INDEX_TENANT_SHIFT 10u
 struct index_tenant {
     _Atomic(struct index_name *) name;
     _Atomic uint64_t nodes;
@@ -182,7 +179,6 @@ struct index_set { /* a block; constant once published but for W */
     uint32_t place[]; /* ascending; slot * MC_TIER_COUNT + tier */
 };
 
-#define INDEX_SETREF_SHIFT 16u
 struct index_setref {
     _Atomic(struct index_set *) set;
     uint32_t link;    /* W */
@@ -196,7 +192,6 @@ struct index_set_cache {
     uint32_t stamp; /* is_out in the lowest bit */
 };
 
-#define INDEX_PARTS_SHIFT 14u
 struct index_parts { /* W; a page of which some parts are there */
     uint32_t node;
     uint32_t place;
@@ -214,7 +209,6 @@ struct index_heads {
 };
 
 #define INDEX_HEADS_OWN 2u
-#define INDEX_SESSION_SHIFT 13u
 struct index_session {
     _Atomic(struct index_name *) name;
     _Atomic(struct index_heads *) heads;
@@ -286,6 +280,8 @@ struct mc_index {
     uint32_t owner_count;
     uint32_t tenant_count;
     uint32_t last_tenant;
+    uint32_t last_session;
+    uint32_t last_store;
     struct index_owner_cache owner_cache[INDEX_OWNER_CACHE];
     uint32_t dead_slots; /* retired and not yet swept */
 
@@ -318,54 +314,46 @@ struct mc_index {
 
 static inline struct index_node *node_at(const struct mc_index *ix, uint32_t id)
 {
-    return index_pool_at(&ix->nodes, id, INDEX_NODE_SHIFT,
-                         sizeof(struct index_node));
+    return index_pool_at(&ix->nodes, id, sizeof(struct index_node));
 }
 
 static inline struct index_run *run_at(const struct mc_index *ix, uint32_t id)
 {
-    return index_pool_at(&ix->runs, id, INDEX_RUN_SHIFT,
-                         sizeof(struct index_run));
+    return index_pool_at(&ix->runs, id, sizeof(struct index_run));
 }
 
 static inline struct index_mark *mark_at(const struct mc_index *ix, uint32_t id)
 {
-    return index_pool_at(&ix->marks, id, INDEX_MARK_SHIFT,
-                         sizeof(struct index_mark));
+    return index_pool_at(&ix->marks, id, sizeof(struct index_mark));
 }
 
 static inline struct index_session *session_at(const struct mc_index *ix,
                                                uint32_t id)
 {
-    return index_pool_at(&ix->sessions, id, INDEX_SESSION_SHIFT,
-                         sizeof(struct index_session));
+    return index_pool_at(&ix->sessions, id, sizeof(struct index_session));
 }
 
 static inline struct index_tenant *tenant_at(const struct mc_index *ix,
                                              uint32_t id)
 {
-    return index_pool_at(&ix->tenants, id, INDEX_TENANT_SHIFT,
-                         sizeof(struct index_tenant));
+    return index_pool_at(&ix->tenants, id, sizeof(struct index_tenant));
 }
 
 static inline struct index_owner *owner_at(const struct mc_index *ix,
                                            uint32_t id)
 {
-    return index_pool_at(&ix->owners, id, INDEX_OWNER_SHIFT,
-                         sizeof(struct index_owner));
+    return index_pool_at(&ix->owners, id, sizeof(struct index_owner));
 }
 
 static inline struct index_slot *slot_at(const struct mc_index *ix, uint32_t id)
 {
-    return index_pool_at(&ix->slots, id, INDEX_SLOT_SHIFT,
-                         sizeof(struct index_slot));
+    return index_pool_at(&ix->slots, id, sizeof(struct index_slot));
 }
 
 static inline struct index_setref *setref_at(const struct mc_index *ix,
                                              uint32_t id)
 {
-    return index_pool_at(&ix->setrefs, id, INDEX_SETREF_SHIFT,
-                         sizeof(struct index_setref));
+    return index_pool_at(&ix->setrefs, id, sizeof(struct index_setref));
 }
 
 static inline struct index_set *set_at(const struct mc_index *ix, uint32_t id)
@@ -376,8 +364,7 @@ static inline struct index_set *set_at(const struct mc_index *ix, uint32_t id)
 static inline struct index_parts *parts_at(const struct mc_index *ix,
                                            uint32_t id)
 {
-    return index_pool_at(&ix->parts, id, INDEX_PARTS_SHIFT,
-                         sizeof(struct index_parts));
+    return index_pool_at(&ix->parts, id, sizeof(struct index_parts));
 }
 
 /* The writer's own view of what only it changes. */
@@ -470,7 +457,6 @@ void index_node_free(struct mc_index *ix, uint32_t id);
 
 /* index_run.c */
 uint32_t index_node_parent(const struct mc_index *ix, uint32_t id);
-uint32_t index_node_first(const struct mc_index *ix, uint32_t id);
 bool index_node_is_tail(const struct mc_index *ix, uint32_t id);
 /* Whether a is b or above it. */
 bool index_node_is_above(const struct mc_index *ix, uint32_t a, uint32_t b);
@@ -491,16 +477,27 @@ void index_run_count_tail(struct mc_index *ix, uint32_t run);
 void index_run_shrink(struct mc_index *ix, uint32_t run);
 
 /* index_mark.c */
-uint32_t index_mark_find(const struct mc_index *ix, uint32_t session,
-                         uint32_t first);
 /* Where a mark goes: on a run, named by its first node, or on a lone node. */
 struct index_mark_place {
     uint32_t first;
     uint32_t run; /* 0: first is alone */
     uint32_t pos;
 };
-struct index_mark_place index_mark_place_of(const struct mc_index *ix,
-                                            uint32_t node);
+static inline struct index_mark_place
+index_mark_place_of(const struct mc_index *ix, uint32_t node)
+{
+    uint64_t where = node_where(node_at(ix, node));
+    struct index_mark_place place = {node, 0, 0};
+    if (where & NODE_IN_RUN) {
+        place.run = where_run(where);
+        place.pos = where_pos(where);
+        place.first = run_at(ix, place.run)->first;
+    }
+    return place;
+}
+/* The session's mark on the place's run, or 0. */
+uint32_t index_mark_find(const struct mc_index *ix, uint32_t session,
+                         const struct index_mark_place *place);
 /* A mark reaching the place's position, MARK_HEAD or not; 0 without room. */
 uint32_t index_mark_make(struct mc_index *ix, uint32_t session,
                          const struct index_mark_place *place, uint32_t head);
@@ -510,14 +507,28 @@ void index_mark_remove(struct mc_index *ix, uint32_t mark);
 /* Takes a mark out of its session and the table only: its run is about to
  * vanish, and its list stays as readers may see it. */
 void index_mark_leave(struct mc_index *ix, uint32_t mark);
+/* What the next call begins with: where a node is and which mark was found. */
+struct index_mark_met {
+    uint32_t node; /* 0: nowhere, a root was reached */
+    uint32_t mark; /* 0: none there */
+    struct index_mark_place place;
+};
+/* Whether the session covers a node; if not, what it found is for _cover. */
+bool index_mark_covers(const struct mc_index *ix, uint32_t session,
+                       uint32_t node, struct index_mark_met *met_out);
 /* How many marks covering a node would need. */
 uint64_t index_mark_need(const struct mc_index *ix, uint32_t session,
                          uint32_t node);
-/* Covers a node and all above it. With is_head a head is set on the node, in
- * the place of one that is now passed; else one that is passed is dropped.
+/* Covers a node that is not covered, and all above it, and sets a head on it,
+ * in the place of one that is now passed. met is what index_mark_covers said.
  * False, and nothing changed, without room. */
 bool index_mark_cover(struct mc_index *ix, uint32_t session, uint32_t node,
-                      bool is_head);
+                      const struct index_mark_met *met);
+/* Covers a node below which the session has a head, and all above it; a head
+ * that is passed is dropped. Leaves in *mark_out the mark on the node's run.
+ * False, and nothing changed, without room. */
+bool index_mark_cover_above(struct mc_index *ix, uint32_t session,
+                            uint32_t node, uint32_t *mark_out);
 
 /* index_session.c */
 uint32_t index_session_tag(const struct mc_index *ix, uint32_t tenant,

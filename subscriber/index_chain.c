@@ -18,15 +18,15 @@ static bool move_mark(struct mc_index *ix, uint32_t id, uint32_t run_id,
     uint32_t session =
         atomic_load_explicit(&mark->session, memory_order_relaxed);
     uint32_t reach = atomic_load_explicit(&mark->reach, memory_order_relaxed);
-    if (!index_mark_cover(ix, session, parent, false)) {
+    uint32_t above;
+    if (!index_mark_cover_above(ix, session, parent, &above)) {
         index_session_drop(ix, session);
         count_add(&ix->counters.dropped_sessions, 1);
         return false;
     }
-    const struct index_run *run = run_at(ix, run_id);
-    uint32_t above = index_mark_find(ix, session, ids_get(run, 0));
     index_mark_leave(ix, id);
-    index_mark_move(ix, above, run->len + reach); /* keeps MARK_HEAD */
+    /* The sum keeps MARK_HEAD. */
+    index_mark_move(ix, above, run_at(ix, run_id)->len + reach);
     return true;
 }
 
@@ -123,7 +123,8 @@ static bool hang(struct mc_index *ix, uint32_t parent, uint32_t node)
             atomic_load_explicit(&mark->next_run, memory_order_relaxed);
         uint32_t session =
             atomic_load_explicit(&mark->session, memory_order_relaxed);
-        if (!index_mark_cover(ix, session, parent, false)) {
+        uint32_t above;
+        if (!index_mark_cover_above(ix, session, parent, &above)) {
             index_session_drop(ix, session);
             count_add(&ix->counters.dropped_sessions, 1);
             is_whole = false;

@@ -100,6 +100,15 @@ static enum mc_index_result hold_page(struct mc_index *ix, uint32_t node_id,
                                                           : MC_INDEX_FULL;
 }
 
+/* The block will be looked up, mostly for the first time: its place in the
+ * table is fetched while names are looked at. */
+static void fetch(const struct mc_index *ix, uint64_t hash)
+{
+    uint32_t tag = index_node_tag(ix, ix->last_tenant, hash);
+    __builtin_prefetch(
+        &index_table_seg(&ix->node_table, tag)->slot[index_table_start(tag)]);
+}
+
 static enum mc_index_result store_page(struct mc_index *ix, uint32_t tenant,
                                        uint32_t place,
                                        const struct mc_key_page *page,
@@ -137,6 +146,7 @@ enum mc_index_result mc_index_stored(struct mc_index *ix, struct mc_view tenant,
     if (!is_fit(tenant) || !is_fit(backend) || !is_fit(session)) {
         return done(ix, MC_INDEX_INVALID);
     }
+    fetch(ix, page.hash);
     bool is_held = medium_tier(medium, &tier);
     if (!is_held && (!session.data || session.len == 0)) {
         return done(ix, MC_INDEX_APPLIED);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Marks: how far a session's lineage reaches in each run.
  *
+ * Most runs have one session or a few, and their marks are found by walking the
+ * run's list; a run with more has them in a table.
+ *
  * A mark on a run implies marks on all runs above it, as far as the node below
  * which it hangs. So covering a node climbs only until it meets a mark, and
  * each run is climbed once in a session's life. */
@@ -29,32 +32,43 @@ static uint32_t mark_pos(const struct index_mark *mark)
     return mark_reach(mark) & ~MARK_HEAD;
 }
 
-uint32_t index_mark_find(const struct mc_index *ix, uint32_t session,
-                         uint32_t first)
+static uint32_t list_head(const struct mc_index *ix,
+                          const struct index_mark_place *place)
 {
+    return place->run ? atomic_load_explicit(&run_at(ix, place->run)->marks,
+                                             memory_order_relaxed)
+                      : where_run(node_where(node_at(ix, place->first)));
+}
+
+static bool is_hashed(const struct mc_index *ix,
+                      const struct index_mark_place *place)
+{
+    return place->run
+               ? run_at(ix, place->run)->is_hashed
+               : (node_where(node_at(ix, place->first)) & NODE_HASHED) != 0;
+}
+
+uint32_t index_mark_find(const struct mc_index *ix, uint32_t session,
+                         const struct index_mark_place *place)
+{
+    if (!is_hashed(ix, place)) {
+        uint32_t m = list_head(ix, place);
+        while (m && mark_session(mark_at(ix, m)) != session) {
+            m = atomic_load_explicit(&mark_at(ix, m)->next_run,
+                                     memory_order_relaxed);
+        }
+        return m;
+    }
     struct index_probe probe =
-        index_probe_begin(&ix->mark_table, mark_tag(ix, session, first));
+        index_probe_begin(&ix->mark_table, mark_tag(ix, session, place->first));
     uint32_t id;
     while ((id = index_probe_next(&probe))) {
         const struct index_mark *mark = mark_at(ix, id);
-        if (mark->first == first && mark_session(mark) == session) {
+        if (mark->first == place->first && mark_session(mark) == session) {
             return id;
         }
     }
     return 0;
-}
-
-struct index_mark_place index_mark_place_of(const struct mc_index *ix,
-                                            uint32_t node)
-{
-    uint64_t where = node_where(node_at(ix, node));
-    struct index_mark_place place = {node, 0, 0};
-    if (where & NODE_IN_RUN) {
-        place.run = where_run(where);
-        place.pos = where_pos(where);
-        place.first = ids_get(run_at(ix, place.run), 0);
-    }
-    return place;
 }
 
 /* The run of a mark, 0 if its node is alone. */
@@ -66,14 +80,6 @@ static uint32_t mark_run(const struct mc_index *ix,
 }
 
 /* ---- the two lists ----------------------------------------------------- */
-
-static uint32_t list_head(const struct mc_index *ix,
-                          const struct index_mark_place *place)
-{
-    return place->run ? atomic_load_explicit(&run_at(ix, place->run)->marks,
-                                             memory_order_relaxed)
-                      : where_run(node_where(node_at(ix, place->first)));
-}
 
 static void set_list_head(struct mc_index *ix, uint32_t run, uint32_t first,
                           uint32_t mark)
@@ -114,17 +120,72 @@ static void count_blocks(struct mc_index *ix, const struct index_mark *mark,
     count_add(&session_at(ix, mark_session(mark))->blocks, n);
 }
 
+static bool is_list_full(const struct mc_index *ix,
+                         const struct index_mark_place *place)
+{
+    if (place->run) {
+        return run_at(ix, place->run)->mark_count >= INDEX_LISTED_MAX;
+    }
+    uint32_t count = 0;
+    uint32_t m = list_head(ix, place);
+    while (m && count < INDEX_LISTED_MAX) {
+        count++;
+        m = atomic_load_explicit(&mark_at(ix, m)->next_run,
+                                 memory_order_relaxed);
+    }
+    return count == INDEX_LISTED_MAX;
+}
+
+/* Takes the marks of the list out of the table again, up to `end`. */
+static void unhash_list(struct mc_index *ix,
+                        const struct index_mark_place *place, uint32_t end)
+{
+    uint32_t m = list_head(ix, place);
+    while (m != end) {
+        const struct index_mark *mark = mark_at(ix, m);
+        index_table_remove(&ix->mark_table,
+                           mark_tag(ix, mark_session(mark), place->first), m);
+        m = atomic_load_explicit(&mark->next_run, memory_order_relaxed);
+    }
+}
+
+static bool hash_list(struct mc_index *ix, const struct index_mark_place *place)
+{
+    uint32_t m = list_head(ix, place);
+    while (m) {
+        const struct index_mark *mark = mark_at(ix, m);
+        if (!index_table_insert(&ix->memory, &ix->mark_table,
+                                mark_tag(ix, mark_session(mark), place->first),
+                                m)) {
+            unhash_list(ix, place, m);
+            return false;
+        }
+        m = atomic_load_explicit(&mark->next_run, memory_order_relaxed);
+    }
+    if (place->run) {
+        run_at(ix, place->run)->is_hashed = true;
+    } else {
+        index_node_flag(ix, place->first, 0, NODE_HASHED);
+    }
+    return true;
+}
+
 uint32_t index_mark_make(struct mc_index *ix, uint32_t session,
                          const struct index_mark_place *place, uint32_t head)
 {
     if (count_get(&ix->counters.marks) >= ix->opts.max_marks) {
         return 0;
     }
+    if (!is_hashed(ix, place) && is_list_full(ix, place) &&
+        !hash_list(ix, place)) {
+        return 0;
+    }
     uint32_t id = index_pool_take(&ix->memory, &ix->marks);
     if (!id) {
         return 0;
     }
-    if (!index_table_insert(&ix->memory, &ix->mark_table,
+    if (is_hashed(ix, place) &&
+        !index_table_insert(&ix->memory, &ix->mark_table,
                             mark_tag(ix, session, place->first), id)) {
         index_pool_give(&ix->marks, id);
         return 0;
@@ -171,8 +232,11 @@ void index_mark_leave(struct mc_index *ix, uint32_t id)
     } else {
         session_at(ix, mark_session(mark))->marks = mark->next_session;
     }
-    index_table_remove(&ix->mark_table,
-                       mark_tag(ix, mark_session(mark), mark->first), id);
+    struct index_mark_place place = {mark->first, mark_run(ix, mark), 0};
+    if (is_hashed(ix, &place)) {
+        index_table_remove(&ix->mark_table,
+                           mark_tag(ix, mark_session(mark), mark->first), id);
+    }
     count_blocks(ix, mark, -(mark_pos(mark) + UINT64_C(1)));
     count_add(&ix->counters.marks, UINT64_MAX);
     index_pool_retire(&ix->memory, &ix->marks, id);
@@ -217,7 +281,7 @@ uint64_t index_mark_need(const struct mc_index *ix, uint32_t session,
     uint64_t need = 0;
     while (node) {
         struct index_mark_place place = index_mark_place_of(ix, node);
-        if (session && index_mark_find(ix, session, place.first)) {
+        if (session && index_mark_find(ix, session, &place)) {
             break;
         }
         need++;
@@ -257,7 +321,7 @@ static bool scan_branches(const struct mc_index *ix, uint32_t id,
 static void uncover(struct mc_index *ix, uint32_t session, uint32_t node)
 {
     struct index_mark_place place = index_mark_place_of(ix, node);
-    uint32_t id = index_mark_find(ix, session, place.first);
+    uint32_t id = index_mark_find(ix, session, &place);
     for (;;) {
         uint32_t pos = 0;
         if (scan_branches(ix, id, &pos)) {
@@ -270,7 +334,7 @@ static void uncover(struct mc_index *ix, uint32_t session, uint32_t node)
             break;
         }
         place = index_mark_place_of(ix, parent);
-        id = index_mark_find(ix, session, place.first);
+        id = index_mark_find(ix, session, &place);
         if (mark_reach(mark_at(ix, id)) != place.pos) {
             break; /* a head stands there, or the session went deeper */
         }
@@ -284,79 +348,132 @@ static void undo(struct mc_index *ix, uint32_t session, uint32_t node,
     while (node != above) {
         struct index_mark_place place = index_mark_place_of(ix, node);
         node = place_parent(ix, &place);
-        index_mark_remove(ix, index_mark_find(ix, session, place.first));
+        index_mark_remove(ix, index_mark_find(ix, session, &place));
     }
 }
 
-/* Makes marks from node up; *above_out is the node at which a mark was met,
- * 0 at a root. */
-static bool climb(struct mc_index *ix, uint32_t session, uint32_t node,
-                  uint32_t head, uint32_t *above_out)
+/* Makes marks from where *met stands up to one of the session's. */
+static bool climb(struct mc_index *ix, uint32_t session, uint32_t head,
+                  struct index_mark_met *met)
 {
-    uint32_t at = node;
-    while (at) {
-        struct index_mark_place place = index_mark_place_of(ix, at);
-        if (index_mark_find(ix, session, place.first)) {
-            break;
-        }
-        if (!index_mark_make(ix, session, &place, head)) {
-            undo(ix, session, node, at);
+    uint32_t node = met->node;
+    while (!met->mark) {
+        if (!index_mark_make(ix, session, &met->place, head)) {
+            undo(ix, session, node, met->node);
             return false;
         }
         head = 0;
-        at = place_parent(ix, &place);
+        met->node = place_parent(ix, &met->place);
+        if (!met->node) {
+            break;
+        }
+        met->place = index_mark_place_of(ix, met->node);
+        met->mark = index_mark_find(ix, session, &met->place);
     }
-    *above_out = at;
     return true;
 }
 
-/* The head of the session that a mark on or above `at` passes; 0 if none. */
-static uint32_t passed_head(const struct mc_index *ix, uint32_t mark,
-                            const struct index_mark_place *place)
+/* The head that is passed when a mark is to reach a place; 0 if none. */
+static uint32_t passed_head(const struct mc_index *ix,
+                            const struct index_mark_met *met)
 {
-    uint32_t reach = mark_reach(mark_at(ix, mark));
-    uint32_t pos = reach & ~MARK_HEAD;
-    if (!(reach & MARK_HEAD) || pos > place->pos) {
+    if (!met->mark) {
         return 0;
     }
-    return place->run ? ids_get(run_at(ix, place->run), pos) : place->first;
+    uint32_t reach = mark_reach(mark_at(ix, met->mark));
+    uint32_t pos = reach & ~MARK_HEAD;
+    if (!(reach & MARK_HEAD) || pos > met->place.pos) {
+        return 0;
+    }
+    return met->place.run ? ids_get(run_at(ix, met->place.run), pos)
+                          : met->place.first;
 }
 
-bool index_mark_cover(struct mc_index *ix, uint32_t session, uint32_t node,
-                      bool is_head)
+static void reach_out(struct mc_index *ix, const struct index_mark_met *met,
+                      uint32_t head, bool has_passed)
 {
-    uint32_t head = is_head ? MARK_HEAD : 0;
-    uint32_t above = 0;
-    if (!climb(ix, session, node, head, &above)) {
-        return false;
+    if (met->mark &&
+        (has_passed || mark_pos(mark_at(ix, met->mark)) < met->place.pos)) {
+        index_mark_move(ix, met->mark, met->place.pos | head);
     }
-    struct index_mark_place place = {0, 0, 0};
-    uint32_t mark = 0;
-    uint32_t passed = 0;
-    if (above) {
-        place = index_mark_place_of(ix, above);
-        mark = index_mark_find(ix, session, place.first);
-        passed = passed_head(ix, mark, &place);
-    }
+}
+
+bool index_mark_covers(const struct mc_index *ix, uint32_t session,
+                       uint32_t node, struct index_mark_met *met_out)
+{
+    met_out->node = node;
+    met_out->place = index_mark_place_of(ix, node);
+    met_out->mark = index_mark_find(ix, session, &met_out->place);
+    return met_out->mark &&
+           mark_pos(mark_at(ix, met_out->mark)) >= met_out->place.pos;
+}
+
+/* A lone node that no session holds yet, the first that is heard of most
+ * blocks: one mark, one head, nothing above. */
+static bool cover_lone(struct mc_index *ix, uint32_t session, uint32_t node,
+                       const struct index_mark_place *place)
+{
     uint32_t lost = 0;
-    if (is_head && !index_heads_put(ix, session, passed, node, &lost)) {
-        undo(ix, session, node, above);
+    uint32_t mark = index_mark_make(ix, session, place, MARK_HEAD);
+    if (!mark) {
         return false;
     }
-    if (!is_head && passed) {
-        index_heads_remove(ix, session, passed);
+    if (!index_heads_put(ix, session, 0, node, &lost)) {
+        index_mark_remove(ix, mark);
+        return false;
     }
-    uint32_t wanted = place.pos | (above == node ? head : 0);
-    if (above && (passed || (mark_pos(mark_at(ix, mark)) < place.pos))) {
-        index_mark_move(ix, mark, wanted);
-    }
-    if (is_head) {
-        index_node_keep(ix, node);
-    }
+    index_node_keep(ix, node);
     if (lost) {
         uncover(ix, session, lost);
     }
-    index_run_balance(ix, index_mark_place_of(ix, node).run);
-    index_run_balance(ix, above ? index_mark_place_of(ix, above).run : 0);
+    return true;
+}
+
+bool index_mark_cover(struct mc_index *ix, uint32_t session, uint32_t node,
+                      const struct index_mark_met *begin)
+{
+    if (!begin->mark && !begin->place.run) {
+        return cover_lone(ix, session, node, &begin->place);
+    }
+    struct index_mark_met met = *begin;
+    uint32_t lost = 0;
+    if (!climb(ix, session, MARK_HEAD, &met)) {
+        return false;
+    }
+    uint32_t passed = passed_head(ix, &met);
+    if (!index_heads_put(ix, session, passed, node, &lost)) {
+        undo(ix, session, node, met.node);
+        return false;
+    }
+    reach_out(ix, &met, met.node == node ? MARK_HEAD : 0, passed != 0);
+    index_node_keep(ix, node);
+    if (lost) {
+        uncover(ix, session, lost);
+    }
+    if (begin->place.run) {
+        index_run_balance(ix, index_mark_place_of(ix, node).run);
+    }
+    if (met.node && met.node != node) {
+        index_run_balance(ix, index_mark_place_of(ix, met.node).run);
+    }
+    return true;
+}
+
+bool index_mark_cover_above(struct mc_index *ix, uint32_t session,
+                            uint32_t node, uint32_t *mark_out)
+{
+    struct index_mark_met met;
+    (void)index_mark_covers(ix, session, node, &met);
+    struct index_mark_place place = met.place;
+    uint32_t found = met.mark;
+    if (!climb(ix, session, 0, &met)) {
+        return false;
+    }
+    uint32_t passed = passed_head(ix, &met);
+    if (passed) {
+        index_heads_remove(ix, session, passed);
+    }
+    reach_out(ix, &met, 0, passed != 0);
+    *mark_out = found ? found : index_mark_find(ix, session, &place);
     return true;
 }

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Three lists by epoch are enough: a reader seen in the current epoch entered
- * after everything of the one before last was unlinked. Big chunks are mapped,
- * not allocated, on 2 MiB bounds: a walk over ten million records then costs a
- * few address translations instead of one each. */
+ * after everything of the one before last was unlinked.
+ *
+ * Pools are mapped without access at first and opened step by step, each at
+ * most doubling what is open, from 2 MiB on in pieces of as much, for which
+ * large pages are asked: a walk over ten million records then costs a few
+ * address translations instead of one each. Each step is noted in a block of
+ * mci_alloc, so that a test can make it fail. */
 #include "index_memory.h"
 
 #include <string.h>
@@ -10,7 +14,8 @@
 
 #include "mci_alloc.h"
 
-#define MAP_ALIGN (UINT64_C(2) << 20)
+#define FIRST_PIECE ((size_t)64 << 10)
+#define PIECE ((size_t)2 << 20)
 #define LIMBO_MIN (UINT64_C(256) << 10)
 #define LIMBO_MAX (UINT64_C(64) << 20)
 
@@ -54,73 +59,79 @@ static void sub_bytes(struct index_memory *memory, uint64_t size)
     atomic_fetch_sub_explicit(&memory->bytes, size, memory_order_relaxed);
 }
 
-/* ---- chunks ------------------------------------------------------------ */
+/* ---- pieces of pools --------------------------------------------------- */
 
-static size_t big_size(const struct index_pool *pool)
+struct index_commit {
+    struct index_commit *next;
+};
+
+static size_t round_up(size_t size, size_t step)
 {
-    size_t size = (size_t)pool->unit << pool->shift;
-    return (size + MAP_ALIGN - 1) & ~(size_t)(MAP_ALIGN - 1);
+    return (size + step - 1) & ~(step - 1);
 }
 
-static unsigned char *map_aligned(size_t size)
+/* Addresses on a 2 MiB bound; NULL if there are none. */
+static unsigned char *reserve_addresses(size_t size)
 {
-    size_t whole = size + MAP_ALIGN;
-    unsigned char *at = mmap(NULL, whole, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char *at =
+        mmap(NULL, size + PIECE, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) {
         return NULL;
     }
-    size_t skip = (size_t)(-(uintptr_t)at & (MAP_ALIGN - 1));
+    size_t skip = (size_t)(-(uintptr_t)at & (PIECE - 1));
     if (skip) {
         (void)munmap(at, skip);
     }
-    if (skip < MAP_ALIGN) {
-        (void)munmap(at + skip + size, (size_t)MAP_ALIGN - skip);
+    if (skip < PIECE) {
+        (void)munmap(at + skip + size, PIECE - skip);
     }
-    (void)madvise(at + skip, size, MADV_HUGEPAGE); /* only a wish */
     return at + skip;
+}
+
+static size_t next_piece(const struct index_pool *pool)
+{
+    size_t size = pool->committed < FIRST_PIECE ? FIRST_PIECE : pool->committed;
+    size = size < PIECE ? size : PIECE;
+    size_t left = pool->reserved - pool->committed;
+    return size < left ? size : left;
 }
 
 static bool grow(struct index_memory *memory, struct index_pool *pool)
 {
-    uint32_t next = pool->ready + 1; /* first id without memory */
-    bool is_big = next >> pool->shift;
-    uint32_t step = is_big ? 1u << pool->shift : 1u << (pool->shift - 4);
-    size_t size = is_big ? big_size(pool) : (size_t)pool->unit * step;
-    if (!add_bytes(memory, size)) {
+    size_t size = next_piece(pool);
+    if (size == 0 || !add_bytes(memory, size)) {
         return false;
     }
-    unsigned char *chunk =
-        is_big ? map_aligned(size) : mci_alloc_aligned(64, (size + 63) & ~63ul);
-    if (!chunk) {
+    struct index_commit *commit = mci_alloc(sizeof *commit);
+    unsigned char *at = pool->base + pool->committed;
+    if (!commit || mprotect(at, size, PROT_READ | PROT_WRITE) != 0) {
+        mci_free(commit);
         sub_bytes(memory, size);
         return false;
     }
-    if (!is_big) {
-        memset(chunk, 0, size); /* a mapping is zero already */
+    if (size == PIECE) {
+        (void)madvise(at, size, MADV_HUGEPAGE); /* only a wish */
     }
-    _Atomic(unsigned char *) *at =
-        is_big ? &pool->big[next >> pool->shift]
-               : &pool->small[next >> (pool->shift - 4)];
-    atomic_store_explicit(at, chunk, memory_order_release);
-    pool->ready = (next | (step - 1));
+    commit->next = pool->commits;
+    pool->commits = commit;
+    pool->committed += size;
+    size_t count = pool->committed / pool->unit;
+    pool->ready = count > pool->limit ? pool->limit : (uint32_t)(count - 1);
     return true;
 }
 
-static void pool_fini(struct index_memory *memory, struct index_pool *pool)
+static void pool_fini(struct index_pool *pool)
 {
-    for (uint32_t i = 0; i < INDEX_SMALL_CHUNKS; i++) {
-        mci_free(atomic_load(&pool->small[i]));
+    while (pool->commits) {
+        struct index_commit *next = pool->commits->next;
+        mci_free(pool->commits);
+        pool->commits = next;
     }
-    if (pool->big) {
-        for (uint32_t i = 1; i <= pool->limit >> pool->shift; i++) {
-            unsigned char *chunk = atomic_load(&pool->big[i]);
-            if (chunk) {
-                (void)munmap(chunk, big_size(pool));
-            }
-        }
-        index_block_give(memory, (void *)pool->big);
+    if (pool->base) {
+        (void)munmap(pool->base, pool->reserved);
     }
+    pool->base = NULL;
 }
 
 void index_memory_fini(struct index_memory *memory)
@@ -134,7 +145,7 @@ void index_memory_fini(struct index_memory *memory)
         }
     }
     for (uint32_t i = 0; i < memory->pool_count; i++) {
-        pool_fini(memory, memory->pools[i]);
+        pool_fini(memory->pools[i]);
     }
     mci_free(memory->seats);
     memset(memory, 0, sizeof *memory);
@@ -144,7 +155,7 @@ void index_memory_fini(struct index_memory *memory)
 
 static uint32_t *link_of(const struct index_pool *pool, uint32_t id)
 {
-    unsigned char *unit = index_pool_at(pool, id, pool->shift, pool->unit);
+    unsigned char *unit = index_pool_at(pool, id, pool->unit);
     return (uint32_t *)(void *)(unit + pool->link_at);
 }
 
@@ -188,7 +199,7 @@ bool index_memory_advance(struct index_memory *memory)
     return true;
 }
 
-bool index_memory_is_stuck(struct index_memory *memory)
+bool index_memory_unstick(struct index_memory *memory)
 {
     for (int i = 0; i < 3 && memory->limbo_bytes > memory->max_limbo; i++) {
         if (!index_memory_advance(memory)) {
@@ -253,28 +264,27 @@ enum mc_err index_pool_init(struct index_memory *memory,
 {
     memset(pool, 0, sizeof *pool);
     pool->unit = shape->unit;
-    pool->shift = shape->shift;
     pool->link_at = shape->link_at;
     pool->limit = shape->limit;
-    size_t chunks = (size_t)(shape->limit >> shape->shift) + 1;
-    pool->big = index_block_take(memory, chunks * sizeof *pool->big);
-    if (!pool->big) {
+    pool->reserved =
+        round_up(((size_t)shape->limit + 1) * shape->unit, FIRST_PIECE);
+    pool->base = reserve_addresses(pool->reserved);
+    if (!pool->base) {
         return MC_ERR_NOMEM;
     }
     memory->pools[memory->pool_count++] = pool;
     return MC_OK;
 }
 
-/* The first record of the first chunk is never given out: its id is 0. */
+/* The first record is never given out: its id is 0. */
 static uint32_t take_fresh(struct index_memory *memory, struct index_pool *pool)
 {
     uint32_t high = atomic_load_explicit(&pool->high, memory_order_relaxed);
-    if (high == pool->limit) {
-        return 0;
-    }
-    if (high >= pool->ready &&
-        (index_memory_is_stuck(memory) || !grow(memory, pool))) {
-        return 0;
+    while (high >= pool->ready) {
+        if (high == pool->limit || index_memory_is_stuck(memory) ||
+            !grow(memory, pool)) {
+            return 0;
+        }
     }
     atomic_store_explicit(&pool->high, high + 1, memory_order_release);
     return high + 1;
@@ -290,7 +300,7 @@ static uint32_t take_free(struct index_pool *pool)
     return id;
 }
 
-uint32_t index_pool_take(struct index_memory *memory, struct index_pool *pool)
+uint32_t index_pool_find(struct index_memory *memory, struct index_pool *pool)
 {
     uint32_t id = take_free(pool);
     if (!id) {
@@ -310,11 +320,8 @@ bool index_pool_reserve(struct index_memory *memory, struct index_pool *pool,
                         uint32_t count)
 {
     uint32_t high = atomic_load_explicit(&pool->high, memory_order_relaxed);
-    while (
-        (uint64_t)pool->free_count +
-            ((pool->ready < pool->limit ? pool->ready : pool->limit) - high) <
-        count) {
-        if (pool->ready >= pool->limit || index_memory_is_stuck(memory) ||
+    while ((uint64_t)pool->free_count + pool->ready < (uint64_t)high + count) {
+        if (pool->ready == pool->limit || index_memory_is_stuck(memory) ||
             !grow(memory, pool)) {
             return false;
         }

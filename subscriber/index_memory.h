@@ -2,8 +2,10 @@
 /* index_memory.h - memory of the index: counted, bounded, reclaimed by epochs.
  *
  * Records of one size live in pools and are named by 32-bit ids; 0 is none.
- * Pools grow chunk by chunk and never move, so a reader may follow an id
- * without asking anybody. Blocks of other sizes come from mci_alloc with a
+ * A pool reserves addresses for all records that its bound allows, which costs
+ * nothing, and gets memory behind them as it grows; so it never moves, a reader
+ * may follow an id without asking anybody, and an id is an address by one
+ * multiplication. Blocks of other sizes come from mci_alloc with a
  * small head. What readers may still see is retired, not freed: it waits in
  * the list of the epoch in which it was retired. An epoch ends when no reader
  * is left in an older one, and then what was retired two epochs ago is free.
@@ -21,12 +23,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "mc_err.h"
 
 #define INDEX_EPOCHS 3u
 #define INDEX_POOLS_MAX 10u
-#define INDEX_SMALL_CHUNKS 16u
 
 /* One reader's place: the epoch it is in, 0 while outside. A line of its own,
  * since each reader writes it twice a call. */
@@ -36,21 +38,20 @@ struct index_seat {
 };
 
 struct index_pool {
+    unsigned char *base;   /* constant */
     uint32_t unit;         /* bytes of one record */
-    uint32_t shift;        /* a chunk holds 1 << shift records */
     uint32_t link_at;      /* offset of a uint32_t that only the writer reads */
     uint32_t limit;        /* the greatest id */
+    uint32_t ready;        /* the greatest id with memory */
     _Atomic uint32_t high; /* ids 1..high have been given out */
-    uint32_t ready;        /* ids up to here have memory */
+    size_t reserved;       /* bytes of addresses */
+    size_t committed;      /* bytes with memory behind them */
+    struct index_commit *commits;
     uint32_t free_head;
     uint32_t free_count;
     uint32_t limbo_head[INDEX_EPOCHS];
     uint32_t limbo_tail[INDEX_EPOCHS];
     uint32_t limbo_count[INDEX_EPOCHS];
-    /* The first chunk's ids lie in sixteen small ones, so that a small index
-     * stays small. */
-    _Atomic(unsigned char *) small[INDEX_SMALL_CHUNKS];
-    _Atomic(unsigned char *) *big;
 };
 
 struct index_block {
@@ -103,28 +104,50 @@ static inline bool index_memory_has_limbo(const struct index_memory *memory)
 {
     return memory->limbo_bytes != 0;
 }
-/* Whether retired memory has reached its bound because of a reader that does
- * not leave. Tries to end epochs first. */
-bool index_memory_is_stuck(struct index_memory *memory);
+/* Tries to end epochs until retired memory is below its bound; whether it is
+ * still not, because of a reader that does not leave. */
+bool index_memory_unstick(struct index_memory *memory);
+static inline bool index_memory_is_stuck(struct index_memory *memory)
+{
+    return memory->limbo_bytes > memory->max_limbo &&
+           index_memory_unstick(memory);
+}
 
 /* Zeroed bytes; NULL at a bound or without memory. */
 void *index_block_take(struct index_memory *memory, size_t size);
 void index_block_give(struct index_memory *memory, void *block);
 void index_block_retire(struct index_memory *memory, void *block);
 
-/* What one pool is made of; kept small, since all five are needed. */
 struct index_pool_shape {
     uint32_t unit;
-    uint32_t shift; /* at least 4 */
     uint32_t link_at;
     uint32_t limit;
 };
 MC_CHECK_RESULT enum mc_err
 index_pool_init(struct index_memory *memory, struct index_pool *pool,
                 const struct index_pool_shape *shape);
+/* The way of index_pool_take when no record lies ready. */
+uint32_t index_pool_find(struct index_memory *memory, struct index_pool *pool);
 /* A record that was never used, or not since its readers left; not cleared. 0
  * at a bound or without memory. */
-uint32_t index_pool_take(struct index_memory *memory, struct index_pool *pool);
+static inline uint32_t index_pool_take(struct index_memory *memory,
+                                       struct index_pool *pool)
+{
+    uint32_t id = pool->free_head;
+    if (id) {
+        memcpy(&pool->free_head,
+               pool->base + (size_t)id * pool->unit + pool->link_at,
+               sizeof pool->free_head);
+        pool->free_count--;
+        return id;
+    }
+    uint32_t high = atomic_load_explicit(&pool->high, memory_order_relaxed);
+    if (high < pool->ready) {
+        atomic_store_explicit(&pool->high, high + 1, memory_order_release);
+        return high + 1;
+    }
+    return index_pool_find(memory, pool);
+}
 /* True if the next count takes cannot fail. */
 bool index_pool_reserve(struct index_memory *memory, struct index_pool *pool,
                         uint32_t count);
@@ -132,19 +155,11 @@ void index_pool_give(struct index_pool *pool, uint32_t id);
 void index_pool_retire(struct index_memory *memory, struct index_pool *pool,
                        uint32_t id);
 
-/* Where a record lies. shift and unit are the pool's own, written as constants
- * so that the compiler can fold them. */
+/* Where a record lies. unit is the pool's own, written as a constant so that
+ * the compiler can fold it. */
 static inline void *index_pool_at(const struct index_pool *pool, uint32_t id,
-                                  uint32_t shift, uint32_t unit)
+                                  size_t unit)
 {
-    unsigned char *chunk;
-    if (id >> shift) {
-        chunk =
-            atomic_load_explicit(&pool->big[id >> shift], memory_order_acquire);
-        return chunk + (size_t)(id & ((1u << shift) - 1)) * unit;
-    }
-    chunk = atomic_load_explicit(&pool->small[id >> (shift - 4)],
-                                 memory_order_acquire);
-    return chunk + (size_t)(id & ((1u << (shift - 4)) - 1)) * unit;
+    return pool->base + id * unit;
 }
 #endif

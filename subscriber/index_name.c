@@ -153,6 +153,9 @@ uint32_t index_owner_find(struct mc_index *ix,
     if (key->stem.len > INDEX_NAME_MAX) {
         return 0;
     }
+    if (key->is_store && ix->last_store && is_owner(ix, ix->last_store, key)) {
+        return ix->last_store;
+    }
     uint64_t hash =
         mci_hash64_seeded(key->stem.data ? key->stem.data : "", key->stem.len,
                           ix->secret + key->rank * UINT64_C(2) + key->is_store);
@@ -169,6 +172,7 @@ uint32_t index_owner_find(struct mc_index *ix,
     if (id) {
         cache->key = hash;
         cache->owner = id;
+        ix->last_store = key->is_store ? id : ix->last_store;
     }
     return id;
 }

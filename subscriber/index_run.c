@@ -25,12 +25,6 @@ uint32_t index_node_parent(const struct mc_index *ix, uint32_t id)
                : atomic_load_explicit(&run->parent, memory_order_relaxed);
 }
 
-uint32_t index_node_first(const struct mc_index *ix, uint32_t id)
-{
-    uint64_t where = node_where(node_at(ix, id));
-    return where & NODE_IN_RUN ? ids_get(run_at(ix, where_run(where)), 0) : id;
-}
-
 bool index_node_is_tail(const struct mc_index *ix, uint32_t id)
 {
     uint64_t where = node_where(node_at(ix, id));
@@ -83,6 +77,7 @@ static void run_init(struct index_run *run)
     run->len = 0;
     run->has_shrunk = false;
     run->is_own = true;
+    run->is_hashed = false;
 }
 
 /* How many runs hang below a node; "many" is too many to ever get down to 0. */
@@ -111,6 +106,7 @@ uint32_t index_run_make(struct mc_index *ix, uint32_t node)
     struct index_run *run = run_at(ix, id);
     run_init(run);
     run->len = 1;
+    run->first = node;
     run->branches = branches_of(where);
     for (uint32_t m = where_run(where); m;) {
         run->mark_count++;
@@ -118,6 +114,7 @@ uint32_t index_run_make(struct mc_index *ix, uint32_t node)
                                  memory_order_relaxed);
     }
     run->tail_marks = run->mark_count;
+    run->is_hashed = (where & NODE_HASHED) != 0;
     atomic_store_explicit(&run->own[0], node, memory_order_relaxed);
     atomic_store_explicit(&run->marks, where_run(where), memory_order_relaxed);
     place_node(ix, id, node, 0);
@@ -268,6 +265,7 @@ static uint32_t make_back(struct mc_index *ix, const struct index_run *run,
         back->branches += branches_of(node_where(node_at(ix, node)));
     }
     back->len = (uint16_t)count;
+    back->first = ids_get(run, cut + 1);
     atomic_store_explicit(&back->parent, ids_get(run, cut),
                           memory_order_relaxed);
     return id;

@@ -232,6 +232,9 @@ void index_session_drop(struct mc_index *ix, uint32_t id)
         atomic_load_explicit(&session->tenant, memory_order_relaxed);
     index_table_remove(&ix->session_table, session->tag, id);
     atomic_store_explicit(&session->tenant, 0, memory_order_release);
+    if (ix->last_session == id) {
+        ix->last_session = 0;
+    }
     while (session->marks) {
         index_mark_remove(ix, session->marks);
     }
@@ -403,16 +406,6 @@ void index_heads_remove(struct mc_index *ix, uint32_t id, uint32_t node)
 
 /* ---- advancing --------------------------------------------------------- */
 
-static bool is_covered(const struct mc_index *ix, uint32_t session,
-                       uint32_t node)
-{
-    struct index_mark_place place = index_mark_place_of(ix, node);
-    uint32_t id = index_mark_find(ix, session, place.first);
-    return id && (atomic_load_explicit(&mark_at(ix, id)->reach,
-                                       memory_order_relaxed) &
-                  ~MARK_HEAD) >= place.pos;
-}
-
 bool index_session_make_room(struct mc_index *ix, uint64_t need)
 {
     while (count_get(&ix->counters.marks) + need > ix->opts.max_marks) {
@@ -424,32 +417,82 @@ bool index_session_make_room(struct mc_index *ix, uint64_t need)
     return true;
 }
 
+/* Events of one session mostly come together. */
+static uint32_t find_again(struct mc_index *ix, uint32_t tenant,
+                           struct mc_view text)
+{
+    uint32_t id = ix->last_session;
+    if (id) {
+        const struct index_session *session = session_at(ix, id);
+        const struct index_name *name =
+            atomic_load_explicit(&session->name, memory_order_relaxed);
+        if (atomic_load_explicit(&session->tenant, memory_order_relaxed) ==
+                tenant &&
+            name->len == text.len &&
+            memcmp(name->bytes, text.data, text.len) == 0) {
+            return id;
+        }
+    }
+    id = index_session_find(ix, tenant, text);
+    ix->last_session = id;
+    return id;
+}
+
+/* What is needed is counted only near the bound. */
+static bool has_room_for_marks(struct mc_index *ix, uint32_t session,
+                               uint32_t node, struct index_mark_met *met)
+{
+    if (count_get(&ix->counters.marks) <
+        ix->opts.max_marks - ix->opts.max_marks / 8) {
+        return true;
+    }
+    bool has_room =
+        index_session_make_room(ix, index_mark_need(ix, session, node));
+    /* Letting sessions go may cut runs. */
+    (void)index_mark_covers(ix, session, node, met);
+    return has_room;
+}
+
+static enum mc_index_result advance_new(struct mc_index *ix, uint32_t tenant,
+                                        struct mc_view name, uint32_t node)
+{
+    struct index_mark_met met;
+    uint32_t id = session_make(ix, tenant, name);
+    if (!id) {
+        count_add(&ix->counters.dropped_sessions, 1);
+        return MC_INDEX_FULL;
+    }
+    ix->busy_session = id;
+    index_session_touch(ix, id);
+    (void)index_mark_covers(ix, id, node, &met);
+    bool is_done = has_room_for_marks(ix, id, node, &met) &&
+                   index_mark_cover(ix, id, node, &met);
+    ix->busy_session = 0;
+    if (is_done) {
+        return MC_INDEX_APPLIED;
+    }
+    index_session_drop(ix, id);
+    return MC_INDEX_FULL;
+}
+
 enum mc_index_result index_session_advance(struct mc_index *ix, uint32_t tenant,
                                            struct mc_view name, uint32_t node)
 {
     if (!name.data || name.len == 0) {
         return MC_INDEX_APPLIED;
     }
-    uint32_t id = index_session_find(ix, tenant, name);
-    if (id && is_covered(ix, id, node)) {
-        index_session_touch(ix, id);
-        return MC_INDEX_APPLIED;
+    struct index_mark_met met;
+    uint32_t id = find_again(ix, tenant, name);
+    if (!id) {
+        return advance_new(ix, tenant, name, node);
     }
-    bool is_new = !id;
-    if (is_new && !(id = session_make(ix, tenant, name))) {
-        count_add(&ix->counters.dropped_sessions, 1);
-        return MC_INDEX_FULL;
+    index_session_touch(ix, id);
+    if (index_mark_covers(ix, id, node, &met)) {
+        return MC_INDEX_APPLIED;
     }
     ix->busy_session = id;
-    index_session_touch(ix, id);
-    bool is_done = index_session_make_room(ix, index_mark_need(ix, id, node)) &&
-                   index_mark_cover(ix, id, node, true);
+    bool is_done = has_room_for_marks(ix, id, node, &met) &&
+                   index_mark_cover(ix, id, node, &met);
     ix->busy_session = 0;
-    if (is_done) {
-        return MC_INDEX_APPLIED;
-    }
-    if (is_new) {
-        index_session_drop(ix, id);
-    }
-    return MC_INDEX_FULL;
+    return is_done ? MC_INDEX_APPLIED : MC_INDEX_FULL;
 }

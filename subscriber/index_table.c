@@ -7,13 +7,12 @@
 
 #include <string.h>
 
-#define SEG_SOFT 762u
 #define SEG_HARD 914u
 #define DEPTH_MAX 22u
 
 static struct index_seg *seg_at(const struct index_pool *segs, uint32_t id)
 {
-    return index_pool_at(segs, id, INDEX_SEG_SHIFT, sizeof(struct index_seg));
+    return index_pool_at(segs, id, sizeof(struct index_seg));
 }
 
 static struct index_seg *seg_take(struct index_memory *memory,
@@ -65,22 +64,6 @@ void index_table_fini(struct index_memory *memory, struct index_table *table)
     atomic_store(&table->dir, NULL);
 }
 
-static void put(struct index_seg *seg, uint64_t entry)
-{
-    uint32_t at = index_table_start((uint32_t)(entry >> 32));
-    for (;;) {
-        uint64_t slot =
-            atomic_load_explicit(&seg->slot[at], memory_order_relaxed);
-        if (!slot || (uint32_t)slot == INDEX_SLOT_GONE) {
-            seg->used += !slot;
-            seg->live++;
-            atomic_store_explicit(&seg->slot[at], entry, memory_order_release);
-            return;
-        }
-        at = at + 1 == INDEX_SEG_SLOTS ? 0 : at + 1;
-    }
-}
-
 /* Puts seg into every place of the directory that its prefix owns. */
 static void publish(struct index_dir *dir, struct index_seg *seg, uint32_t tag)
 {
@@ -119,7 +102,7 @@ static void copy_entries(struct index_seg *to, const struct index_seg *seg,
             atomic_load_explicit(&seg->slot[i], memory_order_relaxed);
         if (slot && (uint32_t)slot != INDEX_SLOT_GONE &&
             !(((uint32_t)(slot >> 32) ^ tag) & mask)) {
-            put(to, slot);
+            index_seg_put(to, slot);
         }
     }
 }
@@ -167,12 +150,12 @@ static bool split(struct index_memory *memory, struct index_table *table,
     return true;
 }
 
-bool index_table_insert(struct index_memory *memory, struct index_table *table,
-                        uint32_t tag, uint32_t id)
+bool index_table_make_room(struct index_memory *memory,
+                           struct index_table *table, uint32_t tag)
 {
     struct index_seg *seg = index_table_seg(table, tag);
-    for (uint32_t i = 0; i <= DEPTH_MAX && seg->used >= SEG_SOFT; i++) {
-        bool is_better = seg->live < SEG_SOFT * 3 / 4
+    for (uint32_t i = 0; i <= DEPTH_MAX && seg->used >= INDEX_SEG_SOFT; i++) {
+        bool is_better = seg->live < INDEX_SEG_SOFT * 3 / 4
                              ? rebuild(memory, table, seg, tag)
                              : split(memory, table, seg, tag);
         if (!is_better) {
@@ -180,11 +163,7 @@ bool index_table_insert(struct index_memory *memory, struct index_table *table,
         }
         seg = index_table_seg(table, tag);
     }
-    if (seg->used >= SEG_HARD) {
-        return false;
-    }
-    put(seg, (uint64_t)tag << 32 | id);
-    return true;
+    return seg->used < SEG_HARD;
 }
 
 static bool is_slot_empty(const struct index_seg *seg, uint32_t at)

@@ -17,7 +17,6 @@
 
 #include "index_memory.h"
 
-#define INDEX_SEG_SHIFT 8u
 #define INDEX_SEG_SLOTS 1016u
 #define INDEX_SLOT_GONE UINT32_MAX
 
@@ -47,9 +46,11 @@ MC_CHECK_RESULT enum mc_err index_table_init(struct index_memory *memory,
                                              struct index_pool *segs);
 void index_table_fini(struct index_memory *memory, struct index_table *table);
 
-/* True if it went in; false at a bound or without memory. */
-bool index_table_insert(struct index_memory *memory, struct index_table *table,
-                        uint32_t tag, uint32_t id);
+#define INDEX_SEG_SOFT 762u /* used slots from which a segment is split */
+
+/* The way of index_table_insert into a segment that is rather full. */
+bool index_table_make_room(struct index_memory *memory,
+                           struct index_table *table, uint32_t tag);
 /* The pair must be there. Needs no memory. */
 void index_table_remove(struct index_table *table, uint32_t tag, uint32_t id);
 
@@ -72,6 +73,36 @@ static inline struct index_seg *index_table_seg(const struct index_table *table,
         atomic_load_explicit(&table->dir, memory_order_acquire);
     uint32_t at = (uint32_t)(((uint64_t)tag << dir->depth) >> 32);
     return atomic_load_explicit(&dir->seg[at], memory_order_acquire);
+}
+
+static inline void index_seg_put(struct index_seg *seg, uint64_t entry)
+{
+    uint32_t at = index_table_start((uint32_t)(entry >> 32));
+    uint64_t slot;
+    while (
+        (slot = atomic_load_explicit(&seg->slot[at], memory_order_relaxed)) &&
+        (uint32_t)slot != INDEX_SLOT_GONE) {
+        at = at + 1 == INDEX_SEG_SLOTS ? 0 : at + 1;
+    }
+    seg->used += slot ? 0 : 1;
+    seg->live++;
+    atomic_store_explicit(&seg->slot[at], entry, memory_order_release);
+}
+
+/* True if it went in; false at a bound or without memory. */
+static inline bool index_table_insert(struct index_memory *memory,
+                                      struct index_table *table, uint32_t tag,
+                                      uint32_t id)
+{
+    struct index_seg *seg = index_table_seg(table, tag);
+    if (seg->used >= INDEX_SEG_SOFT) {
+        if (!index_table_make_room(memory, table, tag)) {
+            return false;
+        }
+        seg = index_table_seg(table, tag);
+    }
+    index_seg_put(seg, (uint64_t)tag << 32 | id);
+    return true;
 }
 
 static inline struct index_probe
