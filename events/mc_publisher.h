@@ -45,8 +45,7 @@ struct mc_publisher_opts {
     uint64_t hwm_bytes;       /* per slow subscriber; 0 = 64 MiB, at least 8 */
     uint64_t heartbeat_ms;    /* 0 = 1000 with a replay endpoint, else off */
     bool no_legacy_compat;
-    bool
-        no_object_key; /* sends `cleared` only; what is left out burns a number */
+    bool no_object_key;   /* only `cleared` is sent; the rest counts as lost */
     bool no_extra_fields; /* no epoch, no session_id on removed/cleared */
     bool emit_seq_hashes;
     bool empty_token_ids; /* [] instead of nil */
