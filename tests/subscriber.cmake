@@ -4,3 +4,17 @@ foreach(room cursor mirror stream source)
 endforeach()
 mc_test(subscriber subscriber SOURCES support/vectors.c
   LINK mc_subscriber mckv-base PkgConfig::ZMQ PkgConfig::JSONC)
+
+# And beside the plain model: a program that answers scripts.
+add_executable(index_answers support/index_answers.c)
+target_link_libraries(index_answers PRIVATE mckv-subscriber)
+if(MC_PYTHON3)
+  add_test(NAME subscriber.index_model COMMAND "${MC_PYTHON3}"
+    "${CMAKE_CURRENT_SOURCE_DIR}/subscriber_index_model.py")
+  set(timeout 300)
+  if(MC_SANITIZE OR DEFINED ENV{MC_SOAK})
+    set(timeout 1500)
+  endif()
+  set_tests_properties(subscriber.index_model PROPERTIES TIMEOUT ${timeout}
+    ENVIRONMENT "MC_INDEX_ANSWERS=$<TARGET_FILE:index_answers>;MC_VECTORS=${CMAKE_CURRENT_SOURCE_DIR}/data/vectors;PYTHONDONTWRITEBYTECODE=1;${MC_TEST_ENVIRONMENT}")
+endif()
