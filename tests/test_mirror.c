@@ -198,6 +198,30 @@ START_TEST(removing_and_clearing_allocate_nothing)
 }
 END_TEST
 
+START_TEST(names_go_with_the_last_entry_that_bears_them)
+{
+    struct mirror *mirror = make(100);
+    struct mirror_event event = event_of("a", "stays", "cpu", 1);
+    (void)store(mirror, &event);
+    struct mci_alloc_stats before;
+    mci_alloc_stats(&before);
+    for (uint64_t id = 2; id < 2000; id += 2) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "n%d", (int)id);
+        event = event_of(name, "k", "disk", id);
+        event.session_id = mc_view_str(name);
+        event.group_id = mc_view_str(name);
+        (void)store(mirror, &event);
+        event.event_id++;
+        ck_assert_int_eq(mirror_removed(mirror, &event), MIRROR_GONE);
+    }
+    struct mci_alloc_stats after;
+    mci_alloc_stats(&after);
+    ck_assert_int_eq(after.blocks, before.blocks);
+    mirror_destroy(mirror);
+}
+END_TEST
+
 START_TEST(a_store_that_finds_no_memory_changes_nothing)
 {
     struct alloc_fail fail;
@@ -396,6 +420,7 @@ int main(void)
     suite_add_tcase(suite, places);
     TCase *memory = tcase_create("memory");
     tcase_add_test(memory, removing_and_clearing_allocate_nothing);
+    tcase_add_test(memory, names_go_with_the_last_entry_that_bears_them);
     tcase_add_test(memory, a_store_that_finds_no_memory_changes_nothing);
     tcase_add_test(memory, a_change_that_finds_no_memory_leaves_the_old_tags);
     suite_add_tcase(suite, memory);

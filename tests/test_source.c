@@ -271,6 +271,89 @@ START_TEST(without_a_queue_the_reading_thread_hands_on_itself)
 }
 END_TEST
 
+/* The reading thread is amid a burst of the first life's messages while a second
+ * life begins. Its subscription goes out between two of them, and at the last
+ * one it waits until the second life has spoken too. */
+enum { FIRST_COUNT = 200, SECOND_LIFE = 1000 };
+
+struct lives {
+    atomic_bool is_at_first;
+    atomic_bool is_reborn;
+    atomic_bool is_subscribed;
+    atomic_bool has_spoken;
+    atomic_int connects;
+    atomic_int connects_at_second; /* when its first message came */
+};
+
+static void wait_a_little(atomic_bool *condition, int turns)
+{
+    while (!atomic_load(condition) && --turns > 0) {
+        await_turn();
+    }
+}
+
+static void on_life(void *ctx, const struct source_message *message)
+{
+    struct lives *lives = ctx;
+    if (message->is_connect) {
+        atomic_fetch_add(&lives->connects, 1);
+        return;
+    }
+    uint64_t number = number_of(message);
+    if (number == SECOND_LIFE) {
+        atomic_store(&lives->connects_at_second, atomic_load(&lives->connects));
+    } else if (number == 1) {
+        atomic_store(&lives->is_at_first, true);
+        (void)AWAIT(atomic_load(&lives->is_reborn));
+    } else if (number < FIRST_COUNT) {
+        wait_a_little(&lives->is_subscribed, 20);
+    } else {
+        wait_a_little(&lives->has_spoken, 10000);
+    }
+}
+
+START_TEST(word_of_a_connection_comes_first_even_amid_reading)
+{
+    struct loopback publisher;
+    struct lives lives = {.is_at_first = false};
+    loopback_open(&publisher);
+    struct mc_source_opts source = {.endpoint = publisher.endpoint};
+    struct source_opts opts = {.sources = &source,
+                               .source_count = 1,
+                               .max_queue_bytes = 1,
+                               .on_message = on_life,
+                               .ctx = &lives};
+    struct source_set *set = NULL;
+    struct source_set *other = open_one(publisher.endpoint, QUEUE_BYTES);
+    ck_assert_int_eq(source_open(&opts, &set), MC_OK);
+    loopback_await_subscriber(&publisher);
+    loopback_await_subscriber(&publisher);
+    await_connect(other);
+    for (uint64_t i = 1; i <= FIRST_COUNT; i++) {
+        send_number(&publisher, i, 8);
+    }
+    for (uint64_t i = 1; i <= FIRST_COUNT; i++) {
+        expect_number(other, i); /* so they have left */
+    }
+    ck_assert(AWAIT(atomic_load(&lives.is_at_first)));
+    loopback_close(&publisher);
+    loopback_bind(&publisher);
+    atomic_store(&lives.is_reborn, true);
+    loopback_await_subscriber(&publisher);
+    loopback_await_subscriber(&publisher);
+    atomic_store(&lives.is_subscribed, true);
+    send_number(&publisher, SECOND_LIFE, 8);
+    await_connect(other);
+    expect_number(other, SECOND_LIFE);
+    atomic_store(&lives.has_spoken, true);
+    ck_assert(AWAIT(atomic_load(&lives.connects_at_second) > 0));
+    ck_assert_int_eq(atomic_load(&lives.connects_at_second), 2);
+    source_close(set);
+    source_close(other);
+    loopback_close(&publisher);
+}
+END_TEST
+
 /* ---- opening and closing ---- */
 
 static void count_line(void *ctx, enum mc_log_level level, const char *text)
@@ -394,6 +477,7 @@ int main(void)
     tcase_add_test(flow, a_topic_leaves_out_what_does_not_begin_with_it);
     tcase_add_test(flow, a_queue_that_is_full_pauses_reading_and_loses_nothing);
     tcase_add_test(flow, without_a_queue_the_reading_thread_hands_on_itself);
+    tcase_add_test(flow, word_of_a_connection_comes_first_even_amid_reading);
     suite_add_tcase(suite, flow);
     TCase *life = tcase_create("life");
     tcase_set_timeout(life, 60);

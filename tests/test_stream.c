@@ -22,6 +22,7 @@ struct rig {
     size_t log_len;
     bool is_index_full;
     bool has_no_memory; /* once more after the next stale */
+    int64_t blocks;     /* of mci_alloc before the stream was made */
 };
 
 static void say(struct rig *rig, const char *sign, struct mc_view text,
@@ -136,6 +137,9 @@ static struct stream_opts opts_of(struct rig *rig)
 static struct rig *rig_make_with(const struct stream_opts *opts)
 {
     struct rig *rig = opts->ctx;
+    struct mci_alloc_stats stats;
+    mci_alloc_stats(&stats);
+    rig->blocks = stats.blocks;
     ck_assert_int_eq(stream_create(opts, &rig->stream), MC_OK);
     rig->message.seq = 1;
     rig->message.epoch = EPOCH;
@@ -165,6 +169,9 @@ static void rig_free(struct rig *rig)
 {
     check_sum(rig);
     stream_destroy(rig->stream);
+    struct mci_alloc_stats stats;
+    mci_alloc_stats(&stats);
+    ck_assert_int_eq(stats.blocks, rig->blocks);
     free(rig);
 }
 
@@ -272,6 +279,32 @@ START_TEST(a_gap_is_told_then_stale_then_the_event_is)
     ck_assert_uint_eq(stats.gaps, 1);
     ck_assert_uint_eq(stats.stales, 1);
     ck_assert_uint_eq(stats.mirror_entries, 2);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(a_hole_inside_a_message_is_told_before_its_event)
+{
+    struct rig *rig = rig_make();
+    begin_with(rig, "a");
+    event_message_stored(&rig->message, 2, "b", NULL);
+    event_message_stored(&rig->message, 5, "c", NULL);
+    feed(rig);
+    check_log(rig, "[+b] +b [lose n1] gap 3-4 stale [+c] +c ");
+    ck_assert_uint_eq(stats_of(rig).mirror_entries, 1);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(an_epoch_inside_a_message_is_told_before_its_event)
+{
+    struct rig *rig = rig_make();
+    begin_with(rig, "a");
+    event_message_stored(&rig->message, 2, "b", NULL);
+    rig->message.epoch = EPOCH + 1;
+    event_message_stored(&rig->message, 1, "c", NULL);
+    feed(rig);
+    check_log(rig, "[+b] +b [lose n1] epoch 123456789abcdf0 0 stale [+c] +c ");
     rig_free(rig);
 }
 END_TEST
@@ -466,6 +499,21 @@ START_TEST(a_pair_far_apart_is_two_changes_on_both_sides)
 }
 END_TEST
 
+START_TEST(a_pair_parted_by_a_loss_is_a_plain_stored)
+{
+    struct rig *rig = rig_make();
+    begin_with(rig, "a");
+    event_message_removed(&rig->message, 2, "a");
+    event_message_stored(&rig->message, 3, "a", NULL);
+    event_message_frames(&rig->message);
+    (void)mci_alloc_fail_at(1); /* removed needs none */
+    feed_frames(rig, 0, rig->message.frames, 3);
+    ck_assert_int_eq(mci_alloc_fail_at(0), 0);
+    check_log(rig, "-a [lose n1] stale [+a] +a ");
+    rig_free(rig);
+}
+END_TEST
+
 /* ---- held messages ---- */
 
 START_TEST(a_held_message_is_told_before_the_one_that_confirms_it)
@@ -480,6 +528,10 @@ START_TEST(a_held_message_is_told_before_the_one_that_confirms_it)
     feed_one(rig, 2, "d");
     check_log(rig, "[lose n1] epoch 0 0 stale [+c] +c [+d] +d ");
     ck_assert_uint_eq(stats_of(rig).strays, 0);
+    rig->message.seq = 1; /* and again */
+    feed_one(rig, 1, "e");
+    feed_one(rig, 2, "f");
+    check_log(rig, "[lose n1] epoch 0 0 stale [+e] +e [+f] +f ");
     rig_free(rig);
 }
 END_TEST
@@ -704,6 +756,8 @@ static void add_order(Suite *suite)
     tcase_add_test(order, a_gap_is_told_then_stale_then_the_event_is);
     tcase_add_test(order,
                    two_gaps_in_a_row_say_stale_once_if_nothing_came_between);
+    tcase_add_test(order, a_hole_inside_a_message_is_told_before_its_event);
+    tcase_add_test(order, an_epoch_inside_a_message_is_told_before_its_event);
     tcase_add_test(order, duplicates_are_counted_and_not_told);
     tcase_add_test(order, a_new_epoch_is_told_and_what_was_known_goes);
     tcase_add_test(order,
@@ -724,6 +778,7 @@ static void add_changes(Suite *suite)
     tcase_add_test(changes,
                    a_stored_that_is_old_does_not_swallow_the_removed_before_it);
     tcase_add_test(changes, a_pair_far_apart_is_two_changes_on_both_sides);
+    tcase_add_test(changes, a_pair_parted_by_a_loss_is_a_plain_stored);
     suite_add_tcase(suite, changes);
     TCase *held = tcase_create("held");
     tcase_add_test(held,

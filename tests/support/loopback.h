@@ -24,6 +24,7 @@ static inline void loopback_bind(struct loopback *loopback)
 {
     const int unbounded = 0;
     const int wait = LOOPBACK_WAIT_MS;
+    const int every = 1; /* subscription is told, not the first one alone */
     loopback->context = zmq_ctx_new();
     ck_assert_ptr_nonnull(loopback->context);
     loopback->socket = zmq_socket(loopback->context, ZMQ_XPUB);
@@ -33,6 +34,8 @@ static inline void loopback_bind(struct loopback *loopback)
     (void)zmq_setsockopt(loopback->socket, ZMQ_LINGER, &unbounded,
                          sizeof unbounded);
     (void)zmq_setsockopt(loopback->socket, ZMQ_RCVTIMEO, &wait, sizeof wait);
+    (void)zmq_setsockopt(loopback->socket, ZMQ_XPUB_VERBOSE, &every,
+                         sizeof every);
     ck_assert(AWAIT(zmq_bind(loopback->socket, loopback->endpoint) == 0));
 }
 
