@@ -109,6 +109,38 @@ START_TEST(eviction_says_removed)
 }
 END_TEST
 
+/* A write whose end finds the log full leaves nothing behind; its bytes are
+ * free, and the key can be written again. */
+START_TEST(a_put_on_a_full_log_leaves_nothing_behind)
+{
+    struct mc_client_opts opts = {
+        .segment_bytes = MIB,
+        .timeout_ms = 1,
+        .events = {.overflow = MC_PUBLISHER_BLOCK,
+                   .queue_capacity = MCI_EVENT_LOG_CAPACITY_MIN}};
+    client_open(&rig, &opts);
+    char key[16] = "";
+    enum mc_err err = MC_OK;
+    for (int i = 0; err == MC_OK && i < 2000; i++) {
+        (void)snprintf(key, sizeof key, "k%d", i);
+        err = client_put(&rig, key, value, 64);
+    }
+    ck_assert_int_eq(err, MC_ERR_RPC_TIMEOUT);
+    ck_assert(!client_has(&rig, key));
+    ck_assert_int_eq(client_upsert(&rig, "k0", value, 100), MC_ERR_RPC_TIMEOUT);
+    ck_assert_uint_eq(client_probe(&rig, "k0").size, 64);
+    struct mc_client_stats stats;
+    mc_client_stat(rig.client, &stats);
+    ck_assert_uint_eq(stats.attempts, 0);
+    ck_assert_uint_eq(stats.allocated_bytes, stats.objects * 64);
+    (void)client_events(&rig);
+    ck_assert_int_eq(client_put(&rig, key, value, 64), MC_OK);
+    ck_assert_int_eq(client_upsert(&rig, "k0", value, 100), MC_OK);
+    (void)client_events(&rig);
+    client_close(&rig);
+}
+END_TEST
+
 /* ---- reading and asking ---------------------------------------------------------- */
 
 START_TEST(reading_and_asking_say_nothing)
@@ -395,6 +427,7 @@ static TCase *said(void)
     tcase_add_test(tcase, an_upsert_into_another_group_is_refused);
     tcase_add_test(tcase, batches_say_each_row_in_order);
     tcase_add_test(tcase, eviction_says_removed);
+    tcase_add_test(tcase, a_put_on_a_full_log_leaves_nothing_behind);
     tcase_add_test(tcase, reading_and_asking_say_nothing);
     tcase_add_test(tcase, remove_all_says_cleared_at_its_end);
     tcase_add_test(tcase, a_regex_removes_what_it_finds_and_says_so);

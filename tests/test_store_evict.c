@@ -187,6 +187,27 @@ START_TEST(a_window_is_cleared_where_eviction_makes_no_hole)
 }
 END_TEST
 
+/* The upper half has a hole behind each object: windows there cost half. */
+START_TEST(the_cheaper_window_is_cleared)
+{
+    open_default(&rig, _i);
+    fill_small();
+    use_in_scattered_order();
+    for (uint32_t i = 129; i < 256; i += 2) {
+        char key[16];
+        (void)snprintf(key, sizeof key, "k%u", i);
+        ck_assert_int_eq(rig_remove(&rig, key, true), 0);
+    }
+    (void)rig_events(&rig);
+    ck_assert_int_eq(rig_put(&rig, "big", 64 * KIB), MC_OK);
+    struct mci_master_stats stats = rig_stats(&rig);
+    ck_assert_uint_eq(stats.evicted_windows, 1);
+    ck_assert_msg(stats.evicted_objects <= 16 + 10, "%ju",
+                  (uintmax_t)stats.evicted_objects);
+    rig_close(&rig);
+}
+END_TEST
+
 START_TEST(a_window_holds_nothing_that_is_leased_or_pinned)
 {
     open_default(&rig, _i);
@@ -393,6 +414,7 @@ static TCase *windows(void)
 {
     TCase *tcase = tcase_create("windows");
     ADD(tcase, a_window_is_cleared_where_eviction_makes_no_hole);
+    ADD(tcase, the_cheaper_window_is_cleared);
     ADD(tcase, a_window_holds_nothing_that_is_leased_or_pinned);
     ADD(tcase, no_window_means_no_room_and_nothing_evicted);
     ADD(tcase, the_whole_segment_can_be_one_window);

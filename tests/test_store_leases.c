@@ -112,6 +112,27 @@ START_TEST(bytes_whose_lease_is_over_are_found_by_an_allocation)
 }
 END_TEST
 
+/* Of two that wait, each waits for its own lease. */
+START_TEST(one_lease_that_is_over_does_not_end_another)
+{
+    rig_open(&rig, NULL);
+    ck_assert_int_eq(rig_put(&rig, "a", 256 * KIB), MC_OK);
+    ck_assert_int_eq(rig_put(&rig, "b", 512 * KIB), MC_OK);
+    ck_assert_int_eq(rig_get(&rig, "a", false).err, MC_OK);
+    rig_pass(&rig, LEASE_MS / 2);
+    struct mci_read_row read = rig_get(&rig, "b", false);
+    ck_assert_uint_eq(rig_remove_all(&rig, true), 2);
+    rig_pass(&rig, LEASE_MS / 2 + 1);
+    rig_sweep(&rig);
+    ck_assert_uint_eq(rig_stats(&rig).leased_only_bytes, 512 * KIB);
+    rig_fill_beside(&rig, read.places[0], 512 * KIB);
+    rig_pass(&rig, LEASE_MS / 2);
+    rig_sweep(&rig);
+    ck_assert_uint_eq(rig_stats(&rig).leased_only_bytes, 0);
+    rig_close(&rig);
+}
+END_TEST
+
 START_TEST(without_a_lease_bytes_are_free_at_once)
 {
     rig_open(&rig, NULL);
@@ -360,6 +381,7 @@ static TCase *leases(void)
     tcase_add_loop_test(tcase, a_lease_holds_the_bytes_after_their_key_is_gone,
                         0, WAYS);
     tcase_add_test(tcase, bytes_whose_lease_is_over_are_found_by_an_allocation);
+    tcase_add_test(tcase, one_lease_that_is_over_does_not_end_another);
     tcase_add_test(tcase, without_a_lease_bytes_are_free_at_once);
     tcase_add_test(tcase, a_deadline_is_only_ever_extended);
     tcase_add_test(tcase, a_clock_that_stands_or_steps_back_shortens_nothing);
