@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_store_log.c - the store and a log that is full, slow, or read by nobody:
- * the rules of SAFETY F. */
+ * SAFETY F.1 to F.4 as the store can break them. How the log drops whole groups
+ * and keeps its order (F.4, F.5) is in test_event_log, test_log_room and
+ * test_log_flow; F.6, the tap, is what all of these tests are. */
 #include <check.h>
 #include <pthread.h>
 #include <stdatomic.h>
