@@ -68,11 +68,11 @@ static void shed_further(const struct mci_change *change, uint32_t *link)
     while (*link != 0) {
         uint32_t copy = *link;
         if (!is_gone(change, copy)) {
-            link = &mci_pool_at(pool, copy)->chain;
+            link = &mci_pool_at(pool, copy)->at.next_copy;
             continue;
         }
         leave_copy(change, copy);
-        *link = mci_pool_at(pool, copy)->chain;
+        *link = mci_pool_at(pool, copy)->at.next_copy;
         mci_pool_give(pool, copy);
     }
 }
@@ -101,7 +101,7 @@ uint32_t mci_attempt_shed(const struct mci_change *change, uint32_t index)
         if (next != 0) {
             struct mci_record *copy = mci_pool_at(pool, next);
             mci_record_move_copy(record, copy);
-            extras->copies = copy->chain;
+            extras->copies = copy->at.next_copy;
             mci_pool_give(pool, next);
         }
     }
@@ -230,15 +230,18 @@ void mci_attempt_promote(const struct mci_change *change, uint32_t index,
     struct mci_extras *extras = mci_label_extras(version->label);
 
     close_attempt(change, index, MCI_FATE_COMMITTED);
+    /* It takes the version's place in the chain, label and all. */
+    mci_chain_remove(change->master, shard, change->slot, index);
+    change->slot->index = index;
     record->label = version->label;
     record->number = version->number;
     record->lease_ns = version->lease_ns;
-    record->used_ns = change->now_ns;
     record->marks = version->marks;
-    version->label = label; /* names the chain until it has left */
+    /* An exist lease counts from the last use: nobody has asked again. */
+    record->used_ns = version->marks & MCI_MARK_ASKED ? version->used_ns
+                                                      : change->now_ns;
     record->state = MCI_RECORD_READABLE;
-    move_to_front(change, target, index);
-
+    record->at.cpu_id = 0;
     *version = (struct mci_record){.label = NULL};
     mci_leavings_label(change->leavings, label);
     extras->spare = target;

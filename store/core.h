@@ -52,6 +52,7 @@ struct mci_space {
     uint32_t open_claims;        /* of evictors; guarded by lock */
     pthread_mutex_t lock;        /* a leaf */
     struct mci_extents *extents; /* guarded by lock; NULL: not in use */
+    unsigned granule_shift;      /* of places in records */
     char *name;                  /* guarded by lock; owned */
     struct mci_lane *lanes;      /* [kind * shard_count + shard] */
 };
@@ -176,6 +177,13 @@ static inline struct mci_space *mci_space_at(struct mci_master *master,
                                              uint32_t slot)
 {
     return atomic_load_explicit(&master->spaces[slot], memory_order_acquire);
+}
+
+/* Where a record's copy stands in its space. */
+static inline uint64_t mci_place_offset(const struct mci_space *space,
+                                        const struct mci_record *record)
+{
+    return (uint64_t)record->place << space->granule_shift;
 }
 
 static inline struct mci_lane *mci_lane_of(struct mci_master *master,

@@ -39,7 +39,8 @@ static void check_extent(struct tally *tally, const struct mci_shard *shard,
     expect(tally, extent.state == MCI_EXTENT_ALLOCATED, "extent is free");
     expect(tally, extent.len >= record->size, "extent is short");
     bool is_placed = mci_pool_at(&shard->pool, index)->label != NULL;
-    expect(tally, !is_placed || extent.offset == record->offset,
+    expect(tally,
+           !is_placed || extent.offset == mci_place_offset(space, record),
            "offset differs");
     expect(tally,
            mci_pool_at(&shard->pool, index)->state != MCI_RECORD_READABLE ||
@@ -76,7 +77,7 @@ static void check_chained(struct tally *tally, const struct mci_shard *shard,
     expect(tally, slot != NULL, "record is not in the table");
     uint32_t at = slot ? slot->index : 0;
     while (at != 0 && at != index) {
-        at = mci_pool_at(&shard->pool, at)->chain;
+        at = mci_record_chain(mci_pool_at(&shard->pool, at));
     }
     expect(tally, at == index, "record is not in its chain");
     if (record->state == MCI_RECORD_READABLE) {

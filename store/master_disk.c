@@ -121,6 +121,7 @@ static enum mc_err offload_turn(const struct turn *turn,
         }
         struct mci_label *mine = record->label;
         (*label)->data_type = mine->data_type;
+        (*label)->chain = mine->chain;
         record->label = *label;
         *label = mine;
     }
@@ -245,7 +246,7 @@ static enum mc_err promote_turn(const struct turn *turn,
     }
     uint32_t target = mci_chain_readable(change->shard, change->slot);
     bool fits = record->state == MCI_RECORD_OPEN && target != 0 &&
-                mci_pool_at(pool, target)->number == record->cpu_id &&
+                mci_pool_at(pool, target)->number == record->at.target &&
                 !(mci_pool_at(pool, target)->marks & MCI_MARK_CPU);
     if (!fits || mci_attempt_shed(change, index) == 0) {
         mci_attempt_discard(change, index, MCI_FATE_REFUSED);

@@ -25,7 +25,7 @@ static bool has_open_write(const struct mci_shard *shard,
             !(record->marks & MCI_MARK_PROMOTE)) {
             return true;
         }
-        index = record->chain;
+        index = mci_record_chain(record);
     }
     return false;
 }
@@ -84,9 +84,9 @@ static void tell_places(struct mci_master *master, const struct found *found,
         const struct mci_record *record =
             mci_pool_at(&found->shard->pool, copy);
         struct mci_place *place = &row->places[row->place_count++];
-        place->offset = record->offset;
-        place->segment =
-            atomic_load(&mci_space_at(master, record->segment)->id);
+        struct mci_space *space = mci_space_at(master, record->segment);
+        place->offset = mci_place_offset(space, record);
+        place->segment = atomic_load(&space->id);
     }
 }
 

@@ -31,7 +31,7 @@ static enum mc_err unlink_key(const struct removal *removal,
         uint32_t first = change->slot ? change->slot->index : 0;
         while (first != 0 &&
                mci_pool_at(&shard->pool, first)->state != MCI_RECORD_OPEN) {
-            first = mci_pool_at(&shard->pool, first)->chain;
+            first = mci_record_chain(mci_pool_at(&shard->pool, first));
         }
         return first ? MC_ERR_REPLICA_IS_NOT_READY : MC_ERR_OBJECT_NOT_FOUND;
     }

@@ -58,7 +58,7 @@ static enum mc_err check_put(const struct start *start,
             is_living_put(start->master, record)) {
             return MC_ERR_OBJECT_ALREADY_EXISTS;
         }
-        index = record->chain;
+        index = mci_record_chain(record);
     }
     return MC_OK;
 }
@@ -88,7 +88,7 @@ static bool has_promotion(const struct start *start,
             (record->marks & MCI_MARK_PROMOTE)) {
             return true;
         }
-        index = record->chain;
+        index = mci_record_chain(record);
     }
     return false;
 }
@@ -270,7 +270,7 @@ static void set_place(struct mci_record *record,
 {
     record->segment = placed->slot;
     record->extent = placed->extent;
-    record->offset = placed->offset;
+    record->place = placed->place;
 }
 
 static void fill_copies(struct start *start, struct mci_record *record)
@@ -283,7 +283,7 @@ static void fill_copies(struct start *start, struct mci_record *record)
         copy->number = start->index;
         copy->size = record->size;
         set_place(copy, &start->placed[i]);
-        copy->chain = extras->copies;
+        copy->at.next_copy = extras->copies;
         extras->copies = start->copies[i - 1];
         start->copies[i - 1] = 0;
     }
@@ -324,7 +324,7 @@ static enum mc_err insert(struct start *start)
         fill_record(start, record);
         if (start->kind == START_PROMOTE) {
             record->marks |= MCI_MARK_PROMOTE;
-            record->cpu_id = mci_pool_at(&shard->pool, slot->index)->number;
+            record->at.target = mci_pool_at(&shard->pool, slot->index)->number;
         }
         if (slot) {
             mci_chain_add(shard, slot, start->index);

@@ -6,7 +6,7 @@
 static void note_id(struct mci_record *record, unsigned medium, uint64_t id)
 {
     if (medium == MC_MEDIUM_CPU) {
-        record->cpu_id = id;
+        record->at.cpu_id = id;
     } else {
         mci_label_extras(record->label)->disk_id = id;
     }
@@ -17,7 +17,7 @@ uint64_t mci_media_id(const struct mci_record *record, enum mc_medium medium)
     if (!(record->marks & medium)) {
         return 0;
     }
-    return medium == MC_MEDIUM_CPU ? record->cpu_id
+    return medium == MC_MEDIUM_CPU ? record->at.cpu_id
                                    : mci_label_extras(record->label)->disk_id;
 }
 

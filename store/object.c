@@ -26,6 +26,7 @@ struct mci_label *mci_label_create(const struct mci_label_opts *opts)
     if (!label) {
         return NULL;
     }
+    label->chain = 0;
     label->key_len = (uint16_t)opts->key.len;
     label->tag_len = (uint16_t)opts->tag.len;
     label->tenant = opts->tenant;
@@ -137,7 +138,7 @@ enum mc_err mci_pool_take(struct mci_pool *pool, uint32_t *index_out)
 {
     uint32_t index = pool->unused;
     if (index != 0) {
-        pool->unused = mci_pool_at(pool, index)->chain;
+        pool->unused = mci_pool_at(pool, index)->next;
     } else {
         index = pool->touched ? pool->touched : 1;
         if (index / MCI_POOL_CHUNK >= pool->chunk_count) {
@@ -158,7 +159,7 @@ void mci_pool_give(struct mci_pool *pool, uint32_t index)
 {
     struct mci_record *record = mci_pool_at(pool, index);
     memset(record, 0, sizeof *record);
-    record->chain = pool->unused;
+    record->next = pool->unused;
     pool->unused = index;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* object.h - what is remembered of an object: records and labels.
  *
- * A record is one version of a key, or one attempt to make one; 80 bytes, in a
+ * A record is one version of a key, or one attempt to make one; 72 bytes, in a
  * pool of its shard, named by an index of 32 bits. What is constant in a version
  * and of any length stands in its label: key, tag, tenant. What few versions
  * have (a group, a soft pin, copies beyond the first, a copy on disk) stands in
@@ -56,19 +56,21 @@ struct mci_record {
     uint64_t used_ns; /* last use; open: the writer's last sign of life */
     uint64_t size;
     uint64_t number; /* of the attempt; copies: index of their version */
-    uint64_t cpu_id; /* event of the last change of the medium cpu; promotion:
-                        number of the version to be copied */
-    uint64_t offset; /* of the copy in its segment */
-    uint32_t chain;  /* next version of the key; copies: next copy */
-    uint32_t prev;   /* in the queue or heap of its state */
+    union {
+        uint64_t cpu_id;    /* event of the last change of the medium cpu */
+        uint64_t target;    /* promotion: number of the version to be copied */
+        uint32_t next_copy; /* copies: the next one */
+    } at;
+    uint32_t prev; /* in the queue or heap of its state */
     uint32_t next;
     uint32_t extent; /* 0: no copy in memory */
+    uint32_t place;  /* of the copy, in granules of its space */
     uint32_t holds;  /* readers inside this process */
     uint16_t segment;
     uint8_t state;
     uint8_t marks;
 };
-_Static_assert(sizeof(struct mci_record) == 80, "a record is 80 bytes");
+_Static_assert(sizeof(struct mci_record) == 72, "a record is 72 bytes");
 
 /* The memory copy of one record becomes the other's. */
 static inline void mci_record_move_copy(struct mci_record *to,
@@ -76,7 +78,7 @@ static inline void mci_record_move_copy(struct mci_record *to,
 {
     to->segment = from->segment;
     to->extent = from->extent;
-    to->offset = from->offset;
+    to->place = from->place;
     from->extent = 0;
 }
 
@@ -87,6 +89,7 @@ static inline uint64_t mci_ref_make(uint32_t shard, uint32_t index)
 }
 
 struct mci_label {
+    uint32_t chain; /* next version of the key */
     uint16_t key_len;
     uint16_t tag_len;
     uint16_t tenant; /* index */
@@ -95,6 +98,12 @@ struct mci_label {
     bool is_shared : 1; /* a version's own and another one's heirloom */
     char bytes[];       /* key, tag, padding, extras */
 };
+
+/* The next record in a version's or an attempt's chain. */
+static inline uint32_t mci_record_chain(const struct mci_record *record)
+{
+    return record->label->chain;
+}
 
 struct mci_group;
 
@@ -159,7 +168,7 @@ struct mci_pool {
     uint32_t chunk_count;
     uint32_t chunk_max;
     uint32_t touched; /* indexes ever used */
-    uint32_t unused;  /* list by `chain` */
+    uint32_t unused;  /* list by `next` */
 };
 
 static inline struct mci_record *mci_pool_at(const struct mci_pool *pool,

@@ -11,15 +11,36 @@ static uint32_t home_of(const struct mci_table *table, uint64_t tag)
     return (uint32_t)((tag * table->capacity) >> 32);
 }
 
+/* The slot behind; behind the last one is the first. */
+static uint32_t behind(const struct mci_table *table, uint32_t at)
+{
+    return at + 1 == table->capacity ? 0 : at + 1;
+}
+
+/* How many slots `to` is behind `from`. */
+static uint32_t distance(const struct mci_table *table, uint32_t from,
+                         uint32_t to)
+{
+    return to >= from ? to - from : to + table->capacity - from;
+}
+
 static void place(struct mci_table *table, uint32_t tag, uint32_t index)
 {
-    uint32_t mask = table->capacity - 1;
     uint32_t at = home_of(table, tag);
     while (table->slots[at].index != 0) {
-        at = (at + 1) & mask;
+        at = behind(table, at);
     }
     table->slots[at].tag = tag;
     table->slots[at].index = index;
+}
+
+static uint32_t next_capacity(uint32_t capacity)
+{
+    if (capacity == 0) {
+        return FIRST_CAPACITY;
+    }
+    bool is_power_of_two = (capacity & (capacity - 1)) == 0;
+    return is_power_of_two ? capacity / 2 * 3 : capacity / 3 * 4;
 }
 
 static enum mc_err grow(struct mci_table *table)
@@ -28,8 +49,7 @@ static enum mc_err grow(struct mci_table *table)
         return MC_ERR_NOMEM;
     }
     struct mci_table bigger = *table;
-    bigger.capacity =
-        table->capacity ? table->capacity * 2 : (uint32_t)FIRST_CAPACITY;
+    bigger.capacity = next_capacity(table->capacity);
     bigger.slots = mci_calloc(bigger.capacity, sizeof *bigger.slots);
     if (!bigger.slots) {
         return MC_ERR_NOMEM;
@@ -75,7 +95,6 @@ struct mci_slot *mci_table_find(const struct mci_table *table,
     if (table->capacity == 0) {
         return NULL;
     }
-    uint32_t mask = table->capacity - 1;
     uint32_t at = home_of(table, spot->tag);
     for (;;) {
         struct mci_slot *slot = &table->slots[at];
@@ -86,7 +105,7 @@ struct mci_slot *mci_table_find(const struct mci_table *table,
             is_of(mci_pool_at(pool, slot->index), spot)) {
             return slot;
         }
-        at = (at + 1) & mask;
+        at = behind(table, at);
     }
 }
 
@@ -99,17 +118,16 @@ void mci_table_insert(struct mci_table *table, uint32_t tag, uint32_t index)
 
 void mci_table_remove(struct mci_table *table, struct mci_slot *slot)
 {
-    uint32_t mask = table->capacity - 1;
     uint32_t hole = (uint32_t)(slot - table->slots);
     uint32_t at = hole;
     for (;;) {
-        at = (at + 1) & mask;
+        at = behind(table, at);
         const struct mci_slot *later = &table->slots[at];
         if (later->index == 0) {
             break;
         }
-        uint32_t from_home = (at - home_of(table, later->tag)) & mask;
-        if (from_home >= ((at - hole) & mask)) {
+        uint32_t home = home_of(table, later->tag);
+        if (distance(table, home, at) >= distance(table, hole, at)) {
             table->slots[hole] = *later;
             hole = at;
         }
@@ -151,7 +169,7 @@ struct mci_slot *mci_walk_next(struct mci_walk *walk)
         if (slot->index == 0 && walk->left == 0) {
             break;
         }
-        walk->at = (walk->at + 1) & (table->capacity - 1);
+        walk->at = behind(table, walk->at);
         walk->left -= walk->left > 0;
         walk->turns++;
         if (slot->index != 0 && slot->tag >= walk->first_tag &&
@@ -165,7 +183,7 @@ struct mci_slot *mci_walk_next(struct mci_walk *walk)
 /* The slot just shown may hold another entry now. */
 void mci_walk_again(struct mci_walk *walk)
 {
-    walk->at = (walk->at - 1) & (walk->table->capacity - 1);
+    walk->at = walk->at == 0 ? walk->table->capacity - 1 : walk->at - 1;
     walk->turns--;
     walk->left++;
 }
@@ -177,7 +195,10 @@ uint64_t mci_table_range_end(const struct mci_table *table, uint64_t first_tag,
     if (table->capacity == 0) {
         return end;
     }
-    uint64_t per_slot = end / table->capacity;
-    uint64_t stop = (first_tag / per_slot + slots) * per_slot;
-    return stop < end ? stop : end;
+    uint64_t home = home_of(table, first_tag);
+    if (slots >= table->capacity - home) {
+        return end;
+    }
+    /* The first tag whose home is so many slots on. */
+    return ((home + slots) * end + table->capacity - 1) / table->capacity;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* object_table.h - keys to chains of records, one table per shard.
  *
- * Open addressing over slots of eight bytes, at most three quarters full, grows
- * by doubling. A slot's place follows the order of its tag (32 bits of the
- * hash), so a table can be walked by ranges of tags, and growing does not move a
- * walk. Removal moves later entries back and leaves no mark.
+ * Open addressing over slots of eight bytes, at most three quarters full; it
+ * grows by a half and by a third in turn, so that it never is much too large. A
+ * slot's place follows the order of its tag (32 bits of the hash), so a table can
+ * be walked by ranges of tags, and growing does not move a walk. Removal moves
+ * later entries back and leaves no mark.
  * Threads: guarded by the lock of the shard.
  */
 #ifndef OBJECT_TABLE_H
@@ -18,7 +19,7 @@ struct mci_slot {
 
 struct mci_table {
     struct mci_slot *slots;
-    uint32_t capacity; /* a power of two, or 0 */
+    uint32_t capacity; /* 2^n or 3 * 2^n, or 0 */
     uint32_t used;
     uint32_t promised; /* inserts that must not fail any more */
 };

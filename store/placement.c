@@ -94,6 +94,7 @@ static enum mc_err take_in(const struct order *order, struct mci_space *space,
         placed_out->slot = (uint16_t)space->slot;
         placed_out->extent = extent.handle;
         placed_out->offset = extent.offset;
+        placed_out->place = (uint32_t)(extent.offset >> space->granule_shift);
     }
     return err;
 }

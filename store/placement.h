@@ -20,6 +20,7 @@ struct mci_want {
 
 struct mci_placed {
     uint64_t offset;
+    uint32_t place; /* the same in granules */
     uint32_t segment_id;
     uint32_t client;
     uint32_t extent;

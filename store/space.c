@@ -8,6 +8,7 @@
 
 #define SLOT_BITS 12
 _Static_assert(MCI_SEGMENTS_MAX == 1 << SLOT_BITS, "slots of segment ids");
+#define GRANULE_MAX (1U << 20)
 #define GENERATION_MAX (UINT32_MAX >> SLOT_BITS)
 
 /* ---- making ------------------------------------------------------------ */
@@ -67,6 +68,16 @@ static enum mc_err find_unused(struct mci_master *master,
     return MC_OK;
 }
 
+/* A place in a record has 32 bits, so large segments have larger granules. */
+static uint32_t granule_for(uint64_t bytes)
+{
+    uint32_t granule = MCI_EXTENT_GRANULE_DEFAULT;
+    while (bytes / granule > UINT32_MAX && granule < GRANULE_MAX) {
+        granule *= 2;
+    }
+    return granule;
+}
+
 /* tables_lock is held. */
 static enum mc_err put_in_use(struct mci_master *master,
                               const struct mci_lent *lent,
@@ -86,6 +97,7 @@ static enum mc_err put_in_use(struct mci_master *master,
     space->extents = extents;
     space->name = name;
     space->step_shard = 0;
+    space->granule_shift = (unsigned)__builtin_ctz(granule_for(lent->bytes));
     atomic_store(&space->client, lent->client);
     atomic_store(&space->used_bytes, 0);
     atomic_store(&space->capacity_bytes, stats.capacity_bytes);
@@ -103,7 +115,8 @@ enum mc_err mci_master_segment_add(struct mci_master *master,
     struct mci_extents *extents = NULL;
     enum mc_err err = lent->bytes == 0 ? MC_ERR_INVALID_PARAMS : MC_OK;
     if (err == MC_OK) {
-        err = mci_extents_create(lent->bytes, 0, &extents);
+        err =
+            mci_extents_create(lent->bytes, granule_for(lent->bytes), &extents);
     }
     if (err != MC_OK) {
         return err;

@@ -52,7 +52,7 @@ uint32_t mci_chain_attempt(const struct mci_shard *shard,
         if (record->number == number && record->state != MCI_RECORD_READABLE) {
             return index;
         }
-        index = record->chain;
+        index = mci_record_chain(record);
     }
     return 0;
 }
@@ -63,15 +63,15 @@ void mci_chain_remove(struct mci_master *master, struct mci_shard *shard,
     struct mci_record *record = mci_pool_at(&shard->pool, index);
     uint32_t *link = &slot->index;
     while (*link != index) {
-        link = &mci_pool_at(&shard->pool, *link)->chain;
+        link = &mci_pool_at(&shard->pool, *link)->label->chain;
     }
-    if (link == &slot->index && record->chain == 0) {
+    if (link == &slot->index && record->label->chain == 0) {
         mci_table_remove(&shard->table, slot);
         atomic_fetch_sub_explicit(&master->key_count, 1, memory_order_relaxed);
     } else {
-        *link = record->chain;
+        *link = record->label->chain;
     }
-    record->chain = 0;
+    record->label->chain = 0;
 }
 
 void mci_chain_add(struct mci_shard *shard, struct mci_slot *slot,
@@ -81,9 +81,9 @@ void mci_chain_add(struct mci_shard *shard, struct mci_slot *slot,
     uint32_t *link = &slot->index;
     if (record->state != MCI_RECORD_READABLE &&
         mci_chain_readable(shard, slot) != 0) {
-        link = &mci_pool_at(&shard->pool, slot->index)->chain;
+        link = &mci_pool_at(&shard->pool, slot->index)->label->chain;
     }
-    record->chain = *link;
+    record->label->chain = *link;
     *link = index;
 }
 
@@ -96,7 +96,7 @@ uint32_t mci_copy_next(const struct mci_shard *shard, uint32_t copy)
 {
     const struct mci_record *record = mci_pool_at(&shard->pool, copy);
     if (record->state == MCI_RECORD_COPY) {
-        return record->chain;
+        return record->at.next_copy;
     }
     const struct mci_extras *extras =
         record->label ? mci_label_extras(record->label) : NULL;
@@ -157,7 +157,7 @@ void mci_record_free(struct mci_shard *shard, uint32_t index,
     leave_range(record, leavings);
     uint32_t copy = extras ? extras->copies : 0;
     while (copy != 0) {
-        uint32_t next = mci_pool_at(&shard->pool, copy)->chain;
+        uint32_t next = mci_pool_at(&shard->pool, copy)->at.next_copy;
         leave_range(mci_pool_at(&shard->pool, copy), leavings);
         mci_pool_give(&shard->pool, copy);
         copy = next;
@@ -269,15 +269,15 @@ static struct mci_range detach_copy(struct mci_shard *shard, uint32_t index,
         if (*carrier_out != 0) {
             record = mci_pool_at(&shard->pool, *carrier_out);
             mci_record_move_copy(version, record);
-            extras->copies = record->chain;
+            extras->copies = record->at.next_copy;
         }
         return range;
     }
     uint32_t *link = &extras->copies;
     while (*link != copy) {
-        link = &mci_pool_at(&shard->pool, *link)->chain;
+        link = &mci_pool_at(&shard->pool, *link)->at.next_copy;
     }
-    *link = record->chain;
+    *link = record->at.next_copy;
     *carrier_out = copy;
     return range;
 }

@@ -128,7 +128,7 @@ START_TEST(the_table_finds_what_is_in_it_and_nothing_else)
 }
 END_TEST
 
-START_TEST(the_table_is_at_most_three_quarters_full)
+START_TEST(the_table_is_at_most_three_quarters_full_and_not_too_large)
 {
     start();
     for (uint32_t i = 0; i < KEYS; i++) {
@@ -136,7 +136,7 @@ START_TEST(the_table_is_at_most_three_quarters_full)
         ck_assert_uint_le((uint64_t)table.used * 4,
                           (uint64_t)table.capacity * 3);
     }
-    ck_assert_uint_eq(table.capacity, 8192);
+    ck_assert_uint_lt(table.capacity, 2 * KEYS);
     finish();
 }
 END_TEST
@@ -448,7 +448,8 @@ static void add_cases(Suite *suite)
 {
     TCase *tcase = tcase_create("table");
     tcase_add_test(tcase, the_table_finds_what_is_in_it_and_nothing_else);
-    tcase_add_test(tcase, the_table_is_at_most_three_quarters_full);
+    tcase_add_test(tcase,
+                   the_table_is_at_most_three_quarters_full_and_not_too_large);
     tcase_add_test(tcase,
                    a_promise_that_needs_memory_can_fail_and_changes_nothing);
     tcase_add_test(tcase, what_was_promised_goes_in_without_allocating);
