@@ -96,10 +96,9 @@ static bool index_apply(const struct index_sink *sink,
         return sink->stored(sink->ctx, event);
     }
     if (event->type == MC_EVENT_REMOVED) {
-        sink->removed(sink->ctx, event);
-    } else {
-        sink->cleared(sink->ctx, event);
+        return sink->removed(sink->ctx, event);
     }
+    sink->cleared(sink->ctx, event);
     return true;
 }
 
@@ -126,6 +125,9 @@ enum mc_err follower_apply(struct follower *follower,
         return err;
     }
     bool is_full = sink->stored && !index_apply(sink, event, way);
+    if (is_full && event->type == MC_EVENT_REMOVED) {
+        return MC_ERR_NOMEM; /* it would go on to say that the block is there */
+    }
     *is_full_out = is_full && !follower->is_index_full;
     follower->is_index_full |= is_full;
     follower->is_dirty = true;

@@ -16,13 +16,13 @@
 #include "name_pool.h"
 
 /* Where events go beside the mirror; the session index, outside of tests. NULL
- * ctx and functions: nowhere. `stored` and `replaced` answer false where the
- * index had no room. */
+ * ctx and functions: nowhere. They answer false where the index had no room or
+ * memory: it then misses a block, or after `removed` holds one that is gone. */
 struct index_sink {
     void *ctx;
     bool (*stored)(void *ctx, const struct mc_event *event);
     bool (*replaced)(void *ctx, const struct mc_event *event);
-    void (*removed)(void *ctx, const struct mc_event *event);
+    bool (*removed)(void *ctx, const struct mc_event *event);
     void (*cleared)(void *ctx, const struct mc_event *event);
     void (*lost)(void *ctx, struct mc_view backend_id);
 };
@@ -95,7 +95,8 @@ enum follower_way {
 
 /* Applies an event that is new. *is_full_out: the index refused it, which is
  * told once. Errors: MC_ERR_NOMEM, MC_ERR_BUFFER_OVERFLOW (the mirror's bound):
- * nothing has changed then. */
+ * nothing has changed then, or, where the index could not take a block out,
+ * nothing but what goes when the source is dropped. */
 MC_CHECK_RESULT enum mc_err follower_apply(struct follower *follower,
                                            const struct index_sink *sink,
                                            const struct mc_event *event,

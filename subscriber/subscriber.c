@@ -61,10 +61,10 @@ static bool index_replaced(void *ctx, const struct mc_event *event)
                              event->session_id) != MC_INDEX_FULL;
 }
 
-static void index_removed(void *ctx, const struct mc_event *event)
+static bool index_removed(void *ctx, const struct mc_event *event)
 {
-    (void)mc_index_removed(ctx, event->tenant_id, event->backend_id,
-                           event->object_key, event->medium);
+    return mc_index_removed(ctx, event->tenant_id, event->backend_id,
+                            event->object_key, event->medium) != MC_INDEX_FULL;
 }
 
 static void index_cleared(void *ctx, const struct mc_event *event)

@@ -21,8 +21,9 @@ struct rig {
     char log[LOG_MAX];
     size_t log_len;
     bool is_index_full;
-    bool has_no_memory; /* once more after the next stale */
-    int64_t blocks;     /* of mci_alloc before the stream was made */
+    bool is_index_stuck; /* at the next removed */
+    bool has_no_memory;  /* once more after the next stale */
+    int64_t blocks;      /* of mci_alloc before the stream was made */
 };
 
 static void say(struct rig *rig, const char *sign, struct mc_view text,
@@ -50,9 +51,13 @@ static bool hear_replaced(void *ctx, const struct mc_event *event)
     return !rig->is_index_full;
 }
 
-static void hear_removed(void *ctx, const struct mc_event *event)
+static bool hear_removed(void *ctx, const struct mc_event *event)
 {
-    say(ctx, "[-", event->object_key, "]");
+    struct rig *rig = ctx;
+    say(rig, "[-", event->object_key, "]");
+    bool is_stuck = rig->is_index_stuck;
+    rig->is_index_stuck = false;
+    return !is_stuck;
 }
 
 static void hear_cleared(void *ctx, const struct mc_event *event)
@@ -637,6 +642,21 @@ START_TEST(a_full_index_is_told_once)
 }
 END_TEST
 
+START_TEST(a_block_that_the_index_cannot_take_out_takes_all_with_it)
+{
+    struct rig *rig = rig_make();
+    begin_with(rig, "a");
+    feed_one(rig, 2, "b");
+    rig->log_len = 0;
+    rig->is_index_stuck = true;
+    event_message_removed(&rig->message, 3, "a");
+    feed(rig);
+    check_log(rig, "[-a] [lose n1] stale [-a] -a ");
+    ck_assert_uint_eq(stats_of(rig).mirror_entries, 0);
+    rig_free(rig);
+}
+END_TEST
+
 START_TEST(creating_without_memory_leaves_nothing_behind)
 {
     struct alloc_fail fail;
@@ -799,6 +819,8 @@ int main(void)
     tcase_add_test(memory, no_event_is_lost_in_silence_when_memory_fails);
     tcase_add_test(memory, an_event_that_can_never_be_applied_is_told_as_a_gap);
     tcase_add_test(memory, a_full_index_is_told_once);
+    tcase_add_test(memory,
+                   a_block_that_the_index_cannot_take_out_takes_all_with_it);
     tcase_add_test(memory, creating_without_memory_leaves_nothing_behind);
     suite_add_tcase(suite, memory);
     TCase *sources = tcase_create("sources");

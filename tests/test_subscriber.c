@@ -756,6 +756,91 @@ START_TEST(the_mirror_can_be_asked_and_walked)
 }
 END_TEST
 
+/* ---- an index ---- */
+
+/* An index asked inside callbacks: how many leading blocks of 1, 2, 3 are
+ * held. */
+struct asker {
+    struct mc_index_reader *reader;
+    char answers[64];
+    size_t count;
+};
+
+static void ask(struct asker *asker)
+{
+    static const uint64_t chain[] = {1, 2, 3};
+    struct mc_index_match match = {.places = NULL};
+    mc_index_match(asker->reader, mc_view_str("default"), chain, 3, &match);
+    asker->answers[asker->count++] = (char)('0' + match.store);
+}
+
+static void ask_at_event(void *ctx, const struct mc_delivery *delivery)
+{
+    (void)delivery;
+    ask(ctx);
+}
+
+static void ask_at_signal(void *ctx, const struct mc_signal *signal)
+{
+    struct asker *asker = ctx;
+    asker->answers[asker->count++] = mc_signal_name(signal->type)[0];
+    ask(asker);
+}
+
+static struct mc_index *make_index(void)
+{
+    struct mc_index_opts opts = {.max_nodes = 1000};
+    struct mc_index *index = NULL;
+    ck_assert_int_eq(mc_key_layout_parse(mc_view_str("u64"),
+                                         mc_view_make(NULL, 0), &opts.layout),
+                     MC_OK);
+    ck_assert_int_eq(mc_index_create(&opts, &index), MC_OK);
+    return index;
+}
+
+START_TEST(an_index_asked_in_a_callback_answers_as_of_that_event)
+{
+    struct asker asker = {.count = 0};
+    struct mc_index *index = make_index();
+    struct event_message *message = calloc(1, sizeof *message);
+    struct mc_source_opts source = {.endpoint = NULL};
+    struct mc_subscriber_opts opts = {.sources = &source,
+                                      .source_count = 1,
+                                      .index = index,
+                                      .on_event = ask_at_event,
+                                      .on_signal = ask_at_signal,
+                                      .ctx = &asker};
+    struct mc_subscriber *subscriber = NULL;
+    ck_assert_ptr_nonnull(message);
+    ck_assert_int_eq(mc_index_reader_create(index, &asker.reader), MC_OK);
+    ck_assert_int_eq(mc_subscriber_open(&opts, &subscriber), MC_OK);
+    message->seq = 1;
+    message->epoch = EPOCH;
+    event_message_stored(message, 1, "1", "s");
+    event_message_stored(message, 2, "2", "s");
+    event_message_stored(message, 3, "3", "s");
+    event_message_removed(message, 4, "2");
+    event_message_stored(message, 5, "2", "s");
+    event_message_removed(message, 6, "3");
+    event_message_frames(message);
+    ck_assert_int_eq(mc_subscriber_inject(subscriber, 0, message->frames, 3),
+                     MC_OK);
+    /* A pair of removed and stored is one change: 2 never leaves. */
+    ck_assert_str_eq(asker.answers, "e0123332");
+    event_message_next(message);
+    message->seq = 9;
+    event_message_stored(message, 20, "1", "s");
+    event_message_frames(message);
+    ck_assert_int_eq(mc_subscriber_inject(subscriber, 0, message->frames, 3),
+                     MC_OK);
+    ck_assert_str_eq(asker.answers, "e0123332g0s01");
+    mc_subscriber_close(subscriber);
+    mc_index_reader_destroy(asker.reader);
+    mc_index_destroy(index);
+    free(message);
+}
+END_TEST
+
 /* ---- opening ---- */
 
 START_TEST(wrong_options_are_refused)
@@ -890,6 +975,8 @@ int main(void)
     tcase_add_test(inject,
                    what_next_left_of_a_message_comes_before_what_is_injected);
     tcase_add_test(inject, the_mirror_can_be_asked_and_walked);
+    tcase_add_test(inject,
+                   an_index_asked_in_a_callback_answers_as_of_that_event);
     suite_add_tcase(suite, inject);
     TCase *life = tcase_create("life");
     tcase_add_test(life, wrong_options_are_refused);
