@@ -213,7 +213,9 @@ static void free_names(struct mc_index *ix)
     }
     high = ix->owners.base ? atomic_load(&ix->owners.high) : 0;
     for (uint32_t id = 1; id <= high; id++) {
-        index_block_give(&ix->memory, atomic_load(&owner_at(ix, id)->name));
+        if (owner_at(ix, id)->is_used) {
+            index_block_give(&ix->memory, atomic_load(&owner_at(ix, id)->name));
+        }
     }
     mci_map_fini(&ix->owner_map);
 }

@@ -137,6 +137,7 @@ struct index_owner {
     uint32_t retired;  /* W: slots that are still swept */
     uint32_t link;     /* W */
     bool is_store;     /* W */
+    bool is_used;      /* W: else the name is not ours any more */
 };
 
 enum index_slot_state {

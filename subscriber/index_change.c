@@ -307,7 +307,7 @@ void mc_index_worker_lost(struct mc_index *ix, struct mc_view worker)
         const struct index_owner *owner = owner_at(ix, id);
         const struct index_name *name =
             atomic_load_explicit(&owner->name, memory_order_relaxed);
-        if (name && !owner->is_store &&
+        if (owner->is_used && !owner->is_store &&
             mc_view_equal(
                 mc_view_make(name->bytes, owner->stem_len),
                 mc_view_make(worker.data ? worker.data : "", worker.len))) {

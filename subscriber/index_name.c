@@ -137,7 +137,7 @@ static bool is_owner(const struct mc_index *ix, uint32_t id,
     const struct index_owner *owner = owner_at(ix, id);
     const struct index_name *name =
         atomic_load_explicit(&owner->name, memory_order_relaxed);
-    return name && owner->is_store == key->is_store &&
+    return owner->is_used && owner->is_store == key->is_store &&
            (key->is_store || owner->rank == key->rank) &&
            owner->stem_len == key->stem.len &&
            (key->stem.len == 0 || memcmp(name->bytes + owner->stem_at,
@@ -186,9 +186,9 @@ static bool drop_owner(struct mc_index *ix)
         struct index_owner *owner = owner_at(ix, id);
         struct index_name *name =
             atomic_load_explicit(&owner->name, memory_order_relaxed);
-        if (name && !owner->slots && !owner->retired) {
+        if (owner->is_used && !owner->slots && !owner->retired) {
             (void)mci_map_remove(&ix->owner_map, index_name_view(name));
-            atomic_store_explicit(&owner->name, NULL, memory_order_release);
+            owner->is_used = false; /* readers may still follow the name */
             index_block_retire(&ix->memory, name);
             index_pool_retire(&ix->memory, &ix->owners, id);
             ix->owner_count--;
@@ -220,6 +220,7 @@ static uint32_t owner_make(struct mc_index *ix,
                     (void *)(uintptr_t)id, NULL) != MC_OK) {
         goto err_give_name;
     }
+    owner->is_used = true;
     atomic_store_explicit(&owner->name, name, memory_order_release);
     ix->owner_count++;
     return id;

@@ -243,10 +243,17 @@ size_t mc_index_chain(struct mc_index_reader *reader, struct mc_view tenant,
 
 /* ---- sessions ---------------------------------------------------------- */
 
+/* Never back in time: the writer may have touched it later than the clock was
+ * read. */
 static void touch(const struct mc_index *ix, struct index_session *session)
 {
-    atomic_store_explicit(&session->touched, count_get(&ix->clock),
-                          memory_order_relaxed);
+    uint64_t now = count_get(&ix->clock);
+    uint64_t seen =
+        atomic_load_explicit(&session->touched, memory_order_relaxed);
+    while (seen < now && !atomic_compare_exchange_weak_explicit(
+                             &session->touched, &seen, now,
+                             memory_order_relaxed, memory_order_relaxed)) {
+    }
 }
 
 struct index_session *index_session_of(struct mc_index_reader *reader,
@@ -359,10 +366,9 @@ static size_t list_sessions(struct mc_index_reader *reader, uint64_t where,
         uint32_t reach =
             atomic_load_explicit(&mark->reach, memory_order_acquire);
         if ((reach & ~MARK_HEAD) >= where_pos(where)) {
-            struct index_session *session = session_at(
+            const struct index_session *session = session_at(
                 ix, atomic_load_explicit(&mark->session, memory_order_acquire));
             if (n < capacity) {
-                touch(ix, session);
                 (void)index_reader_keep(
                     reader,
                     atomic_load_explicit(&session->name, memory_order_acquire),

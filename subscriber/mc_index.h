@@ -210,7 +210,8 @@ size_t mc_index_resident(struct mc_index_reader *reader, struct mc_view tenant,
                          uint64_t *blocks_out);
 
 /* Sessions whose lineage holds a block: returns how many, names at most
- * `capacity`, in no order. Constant time per name. */
+ * `capacity`, in no order. Constant time per name. Being named does not count
+ * as being asked about. */
 size_t mc_index_sessions_of(struct mc_index_reader *reader,
                             struct mc_view tenant, uint64_t hash,
                             struct mc_view *names_out, size_t capacity);

@@ -5,6 +5,12 @@ endforeach()
 mc_test(subscriber subscriber SOURCES support/vectors.c
   LINK mc_subscriber mckv-base PkgConfig::ZMQ PkgConfig::JSONC)
 
+# The index, inside and as its readers see it.
+foreach(room index_readers)
+  mc_test(subscriber ${room} SOURCES support/index_check.c
+    LINK mc_subscriber mckv-base PkgConfig::ZMQ PkgConfig::JSONC TIMEOUT 300)
+endforeach()
+
 # And beside the plain model: a program that answers scripts.
 add_executable(index_answers support/index_answers.c)
 target_link_libraries(index_answers PRIVATE mckv-subscriber)
