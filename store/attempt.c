@@ -238,8 +238,8 @@ void mci_attempt_promote(const struct mci_change *change, uint32_t index,
     record->lease_ns = version->lease_ns;
     record->marks = version->marks;
     /* An exist lease counts from the last use: nobody has asked again. */
-    record->used_ns = version->marks & MCI_MARK_ASKED ? version->used_ns
-                                                      : change->now_ns;
+    record->used_ns =
+        version->marks & MCI_MARK_ASKED ? version->used_ns : change->now_ns;
     record->state = MCI_RECORD_READABLE;
     record->at.cpu_id = 0;
     *version = (struct mci_record){.label = NULL};

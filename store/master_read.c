@@ -15,21 +15,6 @@ struct found {
     enum mc_object_state state;
 };
 
-static bool has_open_write(const struct mci_shard *shard,
-                           const struct mci_slot *slot)
-{
-    uint32_t index = slot ? slot->index : 0;
-    while (index != 0) {
-        const struct mci_record *record = mci_pool_at(&shard->pool, index);
-        if (record->state == MCI_RECORD_OPEN &&
-            !(record->marks & MCI_MARK_PROMOTE)) {
-            return true;
-        }
-        index = mci_record_chain(record);
-    }
-    return false;
-}
-
 /* Locks the key's shard and looks. */
 static struct found find(struct mci_master *master, uint16_t tenant,
                          struct mc_view key)
@@ -45,7 +30,7 @@ static struct found find(struct mci_master *master, uint16_t tenant,
     if (found.index != 0) {
         found.record = mci_pool_at(&found.shard->pool, found.index);
         found.state = MC_OBJECT_READABLE;
-    } else if (has_open_write(found.shard, slot)) {
+    } else if (mci_chain_is_written(found.shard, slot)) {
         found.state = MC_OBJECT_WRITING;
     }
     return found;

@@ -28,12 +28,9 @@ static enum mc_err unlink_key(const struct removal *removal,
     struct mci_shard *shard = change->shard;
     uint32_t index = mci_chain_readable(shard, change->slot);
     if (index == 0) {
-        uint32_t first = change->slot ? change->slot->index : 0;
-        while (first != 0 &&
-               mci_pool_at(&shard->pool, first)->state != MCI_RECORD_OPEN) {
-            first = mci_record_chain(mci_pool_at(&shard->pool, first));
-        }
-        return first ? MC_ERR_REPLICA_IS_NOT_READY : MC_ERR_OBJECT_NOT_FOUND;
+        return mci_chain_is_written(shard, change->slot)
+                   ? MC_ERR_REPLICA_IS_NOT_READY
+                   : MC_ERR_OBJECT_NOT_FOUND;
     }
     const struct mci_record *record = mci_pool_at(&shard->pool, index);
     if (!removal->force && mci_lease_until(removal->master, record, false) >

@@ -43,6 +43,21 @@ uint32_t mci_chain_readable(const struct mci_shard *shard,
     return first->state == MCI_RECORD_READABLE ? slot->index : 0;
 }
 
+bool mci_chain_is_written(const struct mci_shard *shard,
+                          const struct mci_slot *slot)
+{
+    uint32_t index = slot ? slot->index : 0;
+    while (index != 0) {
+        const struct mci_record *record = mci_pool_at(&shard->pool, index);
+        if (record->state == MCI_RECORD_OPEN &&
+            !(record->marks & MCI_MARK_PROMOTE)) {
+            return true;
+        }
+        index = mci_record_chain(record);
+    }
+    return false;
+}
+
 uint32_t mci_chain_attempt(const struct mci_shard *shard,
                            const struct mci_slot *slot, uint64_t number)
 {

@@ -22,6 +22,10 @@ void mci_spot_of(const struct mci_master *master,
 uint32_t mci_chain_readable(const struct mci_shard *shard,
                             const struct mci_slot *slot);
 
+/* Whether a put or an upsert is open; promotions are not writes. */
+bool mci_chain_is_written(const struct mci_shard *shard,
+                          const struct mci_slot *slot);
+
 /* The attempt of a number that is open or in quarantine, 0 if there is none. */
 uint32_t mci_chain_attempt(const struct mci_shard *shard,
                            const struct mci_slot *slot, uint64_t number);
