@@ -82,7 +82,7 @@ START_TEST(an_object_over_four_gigabytes_is_whole)
     size_t len = ((size_t)1 << 32) + 16;
     uint8_t *value = must_alloc(len);
     stamp_fill(value, len, UINT64_C(0x123456789abcdef));
-    open_bytes(len + 8 * MIB);
+    open_bytes(len + len / 4); /* under the watermark */
     struct mc_view behind = mc_view_str("behind");
     ck_assert_int_eq(client_put(&rig, "big", value, len), MC_OK);
     ck_assert_int_eq(mc_client_put(rig.client, behind, "canary", 6, NULL),
