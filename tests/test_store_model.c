@@ -2,8 +2,7 @@
 /* test_store_model.c - long random series of calls beside a plain model of what
  * they should answer, say and leave behind: a handful of keys, every kind of
  * attempt open at once, memory and disk, leases that run out, tags that are
- * kept. What the model knows is the specification's words; there is always room
- * and the log is always read, so that nothing depends on eviction.
+ * kept. There is always room, and the log is always read.
  */
 #include <check.h>
 #include <stdio.h>
@@ -118,21 +117,20 @@ static enum mc_err start_code(const struct model *model, uint32_t key,
                               enum kind kind)
 {
     const struct object *object = &model->objects[key];
-    switch (kind) {
-    case BY_PUT:
+    if (kind == BY_UPSERT) {
+        return MC_OK;
+    }
+    if (kind == BY_PUT) {
         return object->is_readable || has_open(model, key, BY_PUT)
                    ? MC_ERR_OBJECT_ALREADY_EXISTS
                    : MC_OK;
-    case BY_UPSERT:
-        return MC_OK;
-    default:
-        if (!object->is_readable) {
-            return MC_ERR_OBJECT_NOT_FOUND;
-        }
-        return object->media & MC_MEDIUM_CPU || has_open(model, key, BY_PROMOTE)
-                   ? MC_ERR_REPLICA_ALREADY_EXISTS
-                   : MC_OK;
     }
+    if (!object->is_readable) {
+        return MC_ERR_OBJECT_NOT_FOUND;
+    }
+    return object->media & MC_MEDIUM_CPU || has_open(model, key, BY_PROMOTE)
+               ? MC_ERR_REPLICA_ALREADY_EXISTS
+               : MC_OK;
 }
 
 static struct mci_write_row start_row(struct model *model, enum kind kind,
@@ -195,8 +193,8 @@ static void publish(struct model *model, struct attempt *attempt)
     if (object->is_readable) {
         say_removed(model, attempt->key, object->media, true);
     }
-    bool keeps = attempt->tag[0] == '\0' && object->is_readable;
-    memcpy(fresh.tag, keeps ? object->tag : attempt->tag, TAG_MAX);
+    bool is_tagged = attempt->tag[0] != '\0';
+    memcpy(fresh.tag, is_tagged ? attempt->tag : object->tag, TAG_MAX);
     *object = fresh;
     say(model, '+', "cpu", attempt->key, ' ');
     attempt->fate = WAS_COMMITTED;
@@ -266,9 +264,7 @@ static void do_revoke(struct model *model)
     enum mc_err code =
         attempt->fate == WAS_COMMITTED ? MC_ERR_INVALID_VERSION : MC_OK;
     ck_assert_int_eq(rig_revoke(&model->rig, &attempt->row), code);
-    if (attempt->fate == IS_OPEN) {
-        attempt->fate = WAS_REFUSED;
-    }
+    attempt->fate = attempt->fate == IS_OPEN ? WAS_REFUSED : attempt->fate;
 }
 
 /* ---- reading --------------------------------------------------------------- */
@@ -305,24 +301,18 @@ static void do_exist(struct model *model)
     uint32_t key = (uint32_t)draw(model, KEYS);
     struct object *object = &model->objects[key];
     ck_assert_int_eq(rig_exist(&model->rig, names[key]), object->is_readable);
-    if (object->is_readable) {
-        object->asked_ns = model->rig.now_ns + ASKED_MS * MS;
-    }
+    object->asked_ns =
+        object->is_readable ? model->rig.now_ns + ASKED_MS * MS : 0;
 }
 
 /* ---- removing -------------------------------------------------------------- */
 
-static bool is_leased(const struct model *model, const struct object *object)
+static uint64_t left_ns(const struct model *model, const struct object *object)
 {
-    return object->lease_ns > model->rig.now_ns ||
-           object->asked_ns > model->rig.now_ns;
-}
-
-static uint64_t left_ms(const struct model *model, const struct object *object)
-{
-    uint64_t until = object->lease_ns > object->asked_ns ? object->lease_ns
-                                                         : object->asked_ns;
-    return until > model->rig.now_ns ? (until - model->rig.now_ns) / MS : 0;
+    uint64_t now_ns = model->rig.now_ns;
+    uint64_t until_ns = object->lease_ns > object->asked_ns ? object->lease_ns
+                                                            : object->asked_ns;
+    return until_ns > now_ns ? until_ns - now_ns : 0;
 }
 
 static void drop(struct model *model, uint32_t key)
@@ -339,7 +329,7 @@ static void do_remove(struct model *model)
     int64_t code = 0;
     if (!object->is_readable) {
         code = absent_code(model, key);
-    } else if (!force && is_leased(model, object)) {
+    } else if (!force && left_ns(model, object) > 0) {
         code = MC_ERR_OBJECT_HAS_LEASE;
     } else {
         drop(model, key);
@@ -357,7 +347,7 @@ static void do_remove_all(struct model *model)
     size_t len = 0;
     for (uint32_t key = 0; key < KEYS; key++) {
         struct object *object = &model->objects[key];
-        if (object->is_readable && !force && is_leased(model, object)) {
+        if (object->is_readable && !force && left_ns(model, object) > 0) {
             left++;
         } else if (object->is_readable) {
             drop(model, key);
@@ -371,7 +361,7 @@ static void do_remove_all(struct model *model)
     }
     ck_assert_uint_eq(removed, 0);
     ck_assert((strstr(events, "!default") != NULL) == (left == 0));
-    len += left == 0 ? strlen("!default") + 1 : 0;
+    len += left == 0 ? sizeof "!default" : 0;
     ck_assert_uint_eq(strlen(events), len > 0 ? len - 1 : 0);
 }
 
@@ -405,15 +395,12 @@ static void do_lose(struct model *model)
                       : rig_disk_gone(&model->rig, names[key]);
     ck_assert_msg(got == code, "lose %u of %s: %jd, not %jd", medium,
                   names[key], (intmax_t)got, (intmax_t)code);
-    if (code != 0) {
-        return;
-    }
-    if (object->media == medium) {
+    if (code == 0 && object->media == medium) {
         drop(model, key);
-        return;
+    } else if (code == 0) {
+        object->media &= ~medium;
+        say(model, '-', mc_medium_name(medium), key, ' ');
     }
-    object->media &= ~medium;
-    say(model, '-', mc_medium_name(medium), key, ' ');
 }
 
 /* ---- all of it -------------------------------------------------------------- */
@@ -436,7 +423,7 @@ static void compare_state(struct model *model)
         ck_assert_uint_eq(probe.media, object->media);
         ck_assert_uint_eq(probe.size, object->size);
         ck_assert(rig_has_tag(&model->rig, names[key], object->tag));
-        ck_assert_uint_eq(probe.lease_ms, left_ms(model, object));
+        ck_assert_uint_eq(probe.lease_ms, left_ns(model, object) / MS);
     }
     ck_assert_uint_eq(rig_stats(&model->rig).objects, readable);
     ck_assert(mci_master_check(model->rig.master));
