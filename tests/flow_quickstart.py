@@ -126,6 +126,7 @@ class Quickstart(unittest.TestCase):
                                          else "sglang-hicache:" + e["object_key"][:64])
         self.assertEqual(follower.faults, [])
         self.assertEqual(counted, told)
+        self.assertEqual([key for _, key, _ in follower.places if "/" in key], [])      # each mark was removed
         total, hits = sum(map(len, requests)), sum(held for _, held in counted)
         self.assertGreater(hits, 0)
         self.assertIn("hit rate %.4f\n" % (hits / total), out)

@@ -149,7 +149,7 @@ class Stream(ToolCase):
         played = self.output_of("play", "--json", self.recording(stream + [message(8, [event(10, key="end")])]))
         self.assertEqual(played, live)
         self.assertEqual([e["event_id"] for e in self.output_of(
-            "play", "--json", "--session", "s1", "--count", "2", self.recording(stream)) if "event_id" in e], [2, 4])
+            "play", "--json", "--session", "s1", "--count", "1", self.recording(stream)) if "event_id" in e], [2])
 
     def play(self, path, *args):
         """Starts play on a free port; the tool and a subscriber to it, which it waits for."""
@@ -178,7 +178,7 @@ class Stream(ToolCase):
             self.assertEqual([[bytes.fromhex(f) for f in row["frames"]] for row in rows_of(recorded.read())], STREAM)
 
     def test_play_keeps_the_pace_times_speed(self):
-        path = self.recording(STREAM[:2], [5_000_000_000, 5_400_000_000])
+        path = self.recording(STREAM[:2], [500_000_000_000, 500_400_000_000])
         for speed, least, most in (("1", 0.35, 60), ("0", 0, 0.35)):
             tool, subscriber = self.play(path, "--speed", speed)
             subscriber.receive()
