@@ -159,14 +159,9 @@ static void step_down(const struct mci_change *change, uint32_t former)
 {
     struct mci_shard *shard = change->shard;
     struct mci_record *record = mci_pool_at(&shard->pool, former);
-    struct mci_extras *extras = mci_label_extras(record->label);
     mci_version_leave_lanes(change->master, shard, former);
     mci_group_leave(record->label);
-    if (record->marks & MCI_MARK_DISK) {
-        struct mci_writer *writer =
-            mci_writer_at(change->master, extras->disk_client);
-        atomic_fetch_sub(&writer->disk_copies, 1);
-    }
+    mci_version_leave_disk(change->master, record);
 }
 
 /* The chain is never empty in between, so the slot stays where it is. */

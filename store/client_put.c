@@ -140,12 +140,26 @@ static void end(const struct writing *writing, const struct mci_call *call,
     take_back(link, call, rows, count);
 }
 
+/* What became of a put that found another one of its key under way: if that was
+ * an earlier row of the same slice, and failed, this one has failed with it. */
+static enum mc_err fate_of_twin(const struct mci_write_row *rows, size_t i)
+{
+    for (size_t j = 0; j < i; j++) {
+        if (rows[j].err != MC_OK &&
+            rows[j].err != MC_ERR_OBJECT_ALREADY_EXISTS &&
+            mc_view_equal(rows[j].key, rows[i].key)) {
+            return rows[j].err;
+        }
+    }
+    return MC_OK;
+}
+
 /* To whoever puts it is all the same who was first. */
 static int64_t answer_of(const struct writing *writing,
-                         const struct mci_write_row *row)
+                         const struct mci_write_row *rows, size_t i)
 {
-    bool exists = row->err == MC_ERR_OBJECT_ALREADY_EXISTS;
-    return exists && !writing->replaces ? MC_OK : row->err;
+    bool exists = rows[i].err == MC_ERR_OBJECT_ALREADY_EXISTS;
+    return exists && !writing->replaces ? fate_of_twin(rows, i) : rows[i].err;
 }
 
 /* Errors: the master refused the call as a whole, which it does for the first
@@ -166,7 +180,7 @@ static enum mc_err write_slice(const struct writing *writing, size_t first,
         end(writing, &call, rows, count);
     }
     for (size_t i = 0; i < count; i++) {
-        writing->results[first + i] = answer_of(writing, &rows[i]);
+        writing->results[first + i] = answer_of(writing, rows, i);
     }
     return err;
 }

@@ -52,11 +52,12 @@ static enum mci_level level_of(const struct mci_eviction *eviction,
     return is_soft ? MCI_LEVEL_SOFT : MCI_LEVEL_PLAIN;
 }
 
-/* Takes a version out of its group, whose lease no longer covers it then;
- * false if the group is leased by now. Ungrouped: true. */
-static bool leave_group_for_good(const struct mci_eviction *eviction,
-                                 enum mci_level level,
-                                 const struct mci_record *version)
+/* Looks again at the lease of a version's group, whose members are leased under
+ * its lock. One that goes for good leaves the group with that look. Ungrouped:
+ * true. */
+static bool group_lets_go(const struct mci_eviction *eviction,
+                          enum mci_level level,
+                          const struct mci_record *version, bool for_good)
 {
     struct mci_group *group = mci_group_of(version->label);
     if (!group) {
@@ -66,7 +67,7 @@ static bool leave_group_for_good(const struct mci_eviction *eviction,
     mci_group_lock(group);
     bool may_go = mci_lease_until_locked(eviction->master, version, firm) <=
                   eviction->now_ns;
-    if (may_go) {
+    if (may_go && for_good) {
         mci_list_remove(&mci_label_extras(version->label)->member.link);
     }
     mci_group_unlock(group);
@@ -87,7 +88,8 @@ static bool evict_copy(const struct mci_eviction *eviction,
 {
     uint32_t index = version_of(shard, copy);
     const struct mci_record *version = mci_pool_at(&shard->pool, index);
-    if (!leave_group_for_good(eviction, level, version)) {
+    if (!group_lets_go(eviction, level, version,
+                       mci_version_hangs_on(shard, index, copy))) {
         return false;
     }
     struct mci_spot spot;

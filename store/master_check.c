@@ -14,6 +14,7 @@ struct tally {
     uint64_t doubtful;
     uint64_t waiting_bytes;
     uint64_t keys;
+    uint64_t disk_copies;
     uint64_t extents;
     uint64_t in_lanes;   /* copies of readable versions */
     uint64_t lane_count; /* as the lanes say */
@@ -65,6 +66,29 @@ static void check_copies(struct tally *tally, const struct mci_shard *shard,
     }
 }
 
+/* What a readable version has beyond memory: its group knows where it is, and
+ * the client that holds it on disk counts it. */
+static void check_extras(struct tally *tally, const struct mci_shard *shard,
+                         uint32_t index)
+{
+    const struct mci_record *record = mci_pool_at(&shard->pool, index);
+    struct mci_extras *extras = mci_label_extras(record->label);
+    if (!extras) {
+        expect(tally, !(record->marks & MCI_MARK_DISK), "disk without extras");
+        return;
+    }
+    if (extras->member.group) {
+        expect(tally, extras->member.ref == mci_ref_make(shard->index, index),
+               "group knows another record");
+        expect(tally, !mci_list_is_empty(&extras->member.link),
+               "readable and not a member");
+    }
+    if (record->marks & MCI_MARK_DISK) {
+        tally->disk_copies++;
+        expect(tally, extras->disk_client != 0, "on disk of nobody");
+    }
+}
+
 /* A record that is in the chain of its key. */
 static void check_chained(struct tally *tally, const struct mci_shard *shard,
                           uint32_t index)
@@ -97,6 +121,7 @@ static void check_record(struct tally *tally, const struct mci_shard *shard,
                ((record->marks & MCI_MARK_CPU) != 0) == (record->extent != 0),
                "medium and copies differ");
         check_chained(tally, shard, index);
+        check_extras(tally, shard, index);
         break;
     case MCI_RECORD_OPEN:
         tally->attempts++;
@@ -199,9 +224,13 @@ static void check_spaces(struct tally *tally)
 static void check_writers(struct tally *tally)
 {
     uint64_t open = 0;
+    uint64_t disk_copies = 0;
     for (uint32_t id = 1; id <= tally->master->writer_count; id++) {
-        open += atomic_load(&mci_writer_at(tally->master, id)->open);
+        struct mci_writer *writer = mci_writer_at(tally->master, id);
+        open += atomic_load(&writer->open);
+        disk_copies += atomic_load(&writer->disk_copies);
     }
+    expect(tally, disk_copies == tally->disk_copies, "disk copies of writers");
     expect(tally, open == tally->attempts, "open attempts of writers");
 }
 

@@ -230,6 +230,17 @@ void mci_version_retire(const struct mci_change *change, uint32_t index)
 
 /* ---- unlinking --------------------------------------------------------- */
 
+void mci_version_leave_disk(struct mci_master *master,
+                            const struct mci_record *record)
+{
+    struct mci_extras *extras = mci_label_extras(record->label);
+    if (extras && extras->disk_client != 0) {
+        struct mci_writer *writer = mci_writer_at(master, extras->disk_client);
+        atomic_fetch_sub(&writer->disk_copies, 1);
+        extras->disk_client = 0;
+    }
+}
+
 void mci_version_unlink(const struct mci_change *change, uint32_t index)
 {
     struct mci_shard *shard = change->shard;
@@ -240,6 +251,7 @@ void mci_version_unlink(const struct mci_change *change, uint32_t index)
     mci_media_from(&media, record, record->marks & MCI_MARK_MEDIA);
     mci_media_change(change->master, shard, &media, change->reserved);
     mci_group_leave(record->label);
+    mci_version_leave_disk(change->master, record);
     mci_version_retire(change, index);
 }
 
@@ -297,13 +309,20 @@ static struct mci_range detach_copy(struct mci_shard *shard, uint32_t index,
     return range;
 }
 
+bool mci_version_hangs_on(const struct mci_shard *shard, uint32_t index,
+                          uint32_t copy)
+{
+    return copy == index && mci_copy_next(shard, index) == 0 &&
+           !(mci_pool_at(&shard->pool, index)->marks & MCI_MARK_DISK);
+}
+
 void mci_version_drop_copy(const struct mci_change *change, uint32_t index,
                            uint32_t copy)
 {
     struct mci_shard *shard = change->shard;
     struct mci_record *version = mci_pool_at(&shard->pool, index);
     bool is_last = copy == index && mci_copy_next(shard, index) == 0;
-    if (is_last && !(version->marks & MCI_MARK_DISK)) {
+    if (mci_version_hangs_on(shard, index, copy)) {
         mci_version_unlink(change, index);
         return;
     }
@@ -327,10 +346,7 @@ void mci_version_drop_disk(const struct mci_change *change, uint32_t index)
     struct mci_shard *shard = change->shard;
     struct mci_record *version = mci_pool_at(&shard->pool, index);
     struct mci_extras *extras = mci_label_extras(version->label);
-    struct mci_writer *writer =
-        mci_writer_at(change->master, extras->disk_client);
-    atomic_fetch_sub(&writer->disk_copies, 1);
-    extras->disk_client = 0;
+    mci_version_leave_disk(change->master, version);
     if (!(version->marks & MCI_MARK_CPU)) {
         mci_version_unlink(change, index);
         return;

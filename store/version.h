@@ -74,6 +74,10 @@ void mci_attempt_promote(const struct mci_change *change, uint32_t index,
 /* A readable version is unlinked with all its copies. */
 void mci_version_unlink(const struct mci_change *change, uint32_t index);
 
+/* With this memory copy the version would go. */
+bool mci_version_hangs_on(const struct mci_shard *shard, uint32_t index,
+                          uint32_t copy);
+
 /* One memory copy of a readable version goes; with the last copy, the
  * version. */
 void mci_version_drop_copy(const struct mci_change *change, uint32_t index,
@@ -81,6 +85,10 @@ void mci_version_drop_copy(const struct mci_change *change, uint32_t index,
 
 /* The copy on disk goes; likewise. */
 void mci_version_drop_disk(const struct mci_change *change, uint32_t index);
+
+/* The client that has the version on disk, if any, has one copy less. */
+void mci_version_leave_disk(struct mci_master *master,
+                            const struct mci_record *record);
 
 /* An unlinked record waits for its lease and holds, or goes at once. */
 void mci_version_retire(const struct mci_change *change, uint32_t index);

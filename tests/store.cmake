@@ -12,6 +12,7 @@ foreach(proof events keys refusals faults sizes nomem)
 endforeach()
 mc_test(store client_load TIMEOUT 300
   SOURCES support/client_rig.c support/store_rig.c LINK ${store_parts})
+mc_test(store master SOURCES support/store_rig.c LINK ${store_parts})
 mc_test(store object_table LINK ${store_parts})
 mc_test(store master_crowd SOURCES support/store_rig.c LINK ${store_parts}
   TIMEOUT 300)
