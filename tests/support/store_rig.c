@@ -150,6 +150,7 @@ static void take_events(struct rig *rig)
 
 const char *rig_events(struct rig *rig)
 {
+    uint64_t last_id = mci_event_log_last_id(rig->log);
     rig->text_len = 0;
     rig->text[0] = '\0';
     do {
@@ -160,7 +161,7 @@ const char *rig_events(struct rig *rig)
         ck_assert_int_eq(rig->text[rig->text_len - 1], ' ');
         rig->text[--rig->text_len] = '\0';
     }
-    ck_assert_uint_eq(mci_event_log_last_id(rig->log), rig->last_id);
+    ck_assert_uint_ge(rig->last_id, last_id);
     return rig->text;
 }
 
