@@ -81,30 +81,57 @@ static uint32_t version_of(const struct mci_shard *shard, uint32_t copy)
     return record->state == MCI_RECORD_COPY ? (uint32_t)record->number : copy;
 }
 
-static bool evict_copy(const struct mci_eviction *eviction,
-                       enum mci_level level, struct mci_shard *shard,
-                       uint32_t copy, struct mci_leavings *leavings,
-                       uint32_t *reserved)
+/* One turn in a shard, whose lock is held. */
+struct turn {
+    const struct mci_eviction *eviction;
+    enum mci_level level;
+    struct mci_shard *shard;
+    uint32_t reserved;
+    struct mci_leavings *leavings;
+};
+
+/* False if the group was leased meanwhile. */
+static bool evict_copy(struct turn *turn, uint32_t copy)
 {
+    struct mci_shard *shard = turn->shard;
     uint32_t index = version_of(shard, copy);
     const struct mci_record *version = mci_pool_at(&shard->pool, index);
-    if (!group_lets_go(eviction, level, version,
+    if (!group_lets_go(turn->eviction, turn->level, version,
                        mci_version_hangs_on(shard, index, copy))) {
         return false;
     }
     struct mci_spot spot;
-    mci_spot_of(eviction->master, version, &spot);
+    mci_spot_of(turn->eviction->master, version, &spot);
     struct mci_change change = {
-        .master = eviction->master,
+        .master = turn->eviction->master,
         .shard = shard,
         .slot = mci_table_find(&shard->table, &shard->pool, &spot),
-        .now_ns = eviction->now_ns,
-        .reserved = reserved,
-        .leavings = leavings};
+        .now_ns = turn->eviction->now_ns,
+        .reserved = &turn->reserved,
+        .leavings = turn->leavings};
     shard->counts.evicted_objects++;
     shard->counts.evicted_bytes += version->size;
     mci_version_drop_copy(&change, index, copy);
     return true;
+}
+
+/* Reserves for one event and takes the lock. */
+static bool turn_begin(struct turn *turn)
+{
+    turn->reserved = 0;
+    if (mci_media_reserve(turn->eviction->master, 1, turn->eviction->cls,
+                          turn->eviction->deadline_ns,
+                          &turn->reserved) != MC_OK) {
+        return false;
+    }
+    mci_shard_lock(turn->shard);
+    return true;
+}
+
+static void turn_end(struct turn *turn)
+{
+    mci_shard_unlock(turn->shard);
+    mci_media_unreserve(turn->eviction->master, turn->reserved);
 }
 
 /* ---- the oldest one ---------------------------------------------------- */
@@ -218,27 +245,19 @@ static uint32_t find_in_lane(const struct mci_eviction *eviction,
     return 0;
 }
 
-static enum mci_evicted evict_in_shard(const struct mci_eviction *eviction,
-                                       enum mci_level level, uint64_t min_bytes,
-                                       struct mci_shard *shard,
-                                       struct mci_leavings *leavings)
+static enum mci_evicted evict_in_shard(struct turn *turn, uint64_t min_bytes)
 {
-    uint32_t reserved = 0;
-    if (mci_media_reserve(eviction->master, 1, eviction->cls,
-                          eviction->deadline_ns, &reserved) != MC_OK) {
+    if (!turn_begin(turn)) {
         return MCI_EVICTED_TIMEOUT;
     }
     enum mci_evicted evicted = MCI_EVICTED_NONE;
-    mci_shard_lock(shard);
-    uint32_t copy = find_in_lane(eviction, level, shard);
-    if (copy != 0 && mci_pool_at(&shard->pool, copy)->size < min_bytes) {
+    uint32_t copy = find_in_lane(turn->eviction, turn->level, turn->shard);
+    if (copy != 0 && mci_pool_at(&turn->shard->pool, copy)->size < min_bytes) {
         evicted = MCI_EVICTED_SMALL;
-    } else if (copy != 0 &&
-               evict_copy(eviction, level, shard, copy, leavings, &reserved)) {
+    } else if (copy != 0 && evict_copy(turn, copy)) {
         evicted = MCI_EVICTED_ONE;
     }
-    mci_shard_unlock(shard);
-    mci_media_unreserve(eviction->master, reserved);
+    turn_end(turn);
     return evicted;
 }
 
@@ -258,8 +277,11 @@ enum mci_evicted mci_evict_oldest(const struct mci_eviction *eviction,
         if (shard == NO_SHARD) {
             return MCI_EVICTED_NONE;
         }
-        enum mci_evicted evicted = evict_in_shard(
-            eviction, level, min_bytes, &master->shards[shard], leavings);
+        struct turn turn = {.eviction = eviction,
+                            .level = level,
+                            .shard = &master->shards[shard],
+                            .leavings = leavings};
+        enum mci_evicted evicted = evict_in_shard(&turn, min_bytes);
         if (evicted != MCI_EVICTED_NONE) {
             return evicted;
         }
@@ -308,22 +330,22 @@ enum mci_evicted mci_evict_extent(const struct mci_eviction *eviction,
                                   uint32_t extent,
                                   struct mci_leavings *leavings)
 {
-    struct mci_shard *shard = &eviction->master->shards[ref >> 32];
+    struct turn turn = {.eviction = eviction,
+                        .level = level,
+                        .shard = &eviction->master->shards[ref >> 32],
+                        .leavings = leavings};
     uint32_t index = (uint32_t)ref;
-    uint32_t reserved = 0;
-    if (mci_media_reserve(eviction->master, 1, eviction->cls,
-                          eviction->deadline_ns, &reserved) != MC_OK) {
+    if (!turn_begin(&turn)) {
         return MCI_EVICTED_TIMEOUT;
     }
     enum mci_evicted evicted = MCI_EVICTED_NONE;
-    mci_shard_lock(shard);
-    uint32_t copy = copy_of(eviction, shard, index, extent);
+    const struct mci_pool *pool = &turn.shard->pool;
+    uint32_t copy = copy_of(eviction, turn.shard, index, extent);
     if (copy != 0 &&
-        level_of(eviction, shard, mci_pool_at(&shard->pool, index)) <= level &&
-        evict_copy(eviction, level, shard, copy, leavings, &reserved)) {
+        level_of(eviction, turn.shard, mci_pool_at(pool, index)) <= level &&
+        evict_copy(&turn, copy)) {
         evicted = MCI_EVICTED_ONE;
     }
-    mci_shard_unlock(shard);
-    mci_media_unreserve(eviction->master, reserved);
+    turn_end(&turn);
     return evicted;
 }

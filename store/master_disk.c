@@ -133,7 +133,7 @@ static enum mc_err offload_row(struct mci_master *master,
                                const struct mci_disk_row *row)
 {
     struct mci_label *label = NULL;
-    struct old_tag tag;
+    struct old_tag tag = {.len = 0};
     enum mc_err err = MC_OK;
     for (;;) {
         struct turn turn;
