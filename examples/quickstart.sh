@@ -21,6 +21,8 @@ store's own list. Exits 1 if they differ or an event was missed.
   --endpoint EP      where events are published (tcp://127.0.0.1:5557, or a
                      free port if that is taken); while it runs, watch with
                      build/mc-events tail --json
+  --watchers N       begin when N more subscribers are there, such as that tail
+                     (0); what was published before they came they never see
   --record FILE      keep the follower's messages, for mc-events decode
   --answers FILE     keep its answers: request, leading blocks in the store
   --help             this text
@@ -44,7 +46,7 @@ while [ $# -gt 0 ]; do
         usage
         exit 0
         ;;
-    --trace | --block-size | --endpoint | --record | --answers) ;;
+    --trace | --block-size | --endpoint | --watchers | --record | --answers) ;;
     *)
         echo "quickstart.sh: $1: no such option, see --help" >&2
         exit 2
@@ -63,7 +65,7 @@ while [ $# -gt 0 ]; do
     case $name in
     --trace) trace=$value ;;
     --block-size) for_both+=("$name" "$value") ;;
-    --endpoint) for_writer+=("$name" "$value") ;;
+    --endpoint | --watchers) for_writer+=("$name" "$value") ;;
     *) for_follower+=("$name" "$value") ;;
     esac
 done

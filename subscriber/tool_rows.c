@@ -163,7 +163,7 @@ static bool is_blank(struct mc_view text)
 {
     const char *bytes = text.data;
     for (size_t i = 0; i < text.len; i++) {
-        if (!memchr(" \t\r\n", bytes[i], 4)) {
+        if (bytes[i] == 0 || !strchr(" \t\r\n", bytes[i])) {
             return false;
         }
     }

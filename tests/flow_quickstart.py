@@ -13,12 +13,13 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 import msgpack
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
-from event_bytes import StrictFollower  # noqa: E402
+from event_bytes import StrictFollower, Subscriber  # noqa: E402
 
 PROGRAMS = os.environ["MC_QUICKSTART"]
 TRACE = os.environ["MC_TRACE"]
@@ -182,14 +183,35 @@ class Quickstart(unittest.TestCase):
             code, writer_code, _, words = pair.end()
             self.assertEqual(writer_code if victim == "follower" else code, 1, words)
 
+    def test_a_watcher_that_is_waited_for_sees_the_whole_stream(self):
+        pair = Pair(self.folder.name, self.short_trace(), "--watchers", "1")
+        self.addCleanup(pair.kill)
+        endpoint = pair.follower.stdout.readline().split()[-1]
+        subscriber = Subscriber(endpoint)
+        self.addCleanup(subscriber.close)
+        watcher, requests = StrictFollower(), []
+        done = threading.Thread(target=pair.end)
+        done.start()
+        while done.is_alive() or subscriber.socket.poll(0):
+            frames = subscriber.receive(1)
+            for e in watcher.message(frames) if frames else []:
+                if e["event_type"] == "stored" and e["object_key"].startswith("req/"):
+                    requests.append(e["object_key"])
+        done.join()
+        self.assertEqual((pair.follower.returncode, pair.writer.returncode, watcher.faults), (0, 0, []))
+        self.assertEqual(requests, ["req/%d" % n for n in range(100)])
+
+    def short_trace(self):
+        with open(TRACE) as lines, open(self.path("trace"), "w") as out:
+            out.writelines(line for line, _ in zip(lines, range(100)))
+        return self.path("trace")
+
     def script(self, *args):
         return subprocess.run([SCRIPT, *args], capture_output=True, text=True, stdin=subprocess.DEVNULL,
                               timeout=PATIENCE, env=dict(os.environ, TMPDIR=self.folder.name))
 
     def test_the_script_runs_both_and_leaves_nothing_behind(self):
-        trace = self.path("trace")
-        with open(TRACE) as lines, open(trace, "w") as out:
-            out.writelines(line for line, _ in zip(lines, range(100)))
+        trace = self.short_trace()
         done = self.script("--trace=" + trace, "--block-size", "1KB", "--endpoint", "tcp://127.0.0.1:0",
                            "--answers", self.path("answers"))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -221,7 +243,8 @@ class Quickstart(unittest.TestCase):
 
     def test_wrong_use_is_said(self):
         for program in ("writer", "follower"):
-            for args in ([], ["--trace", TRACE, "--block-size", "4Kb"], ["--trace", TRACE, "--bogus"]):
+            for args in ([], ["--trace", TRACE, "--block-size", "4Kb"],
+                         ["--trace", TRACE, "--watchers", "x"], ["--trace", TRACE, "--bogus"]):
                 done = subprocess.run([os.path.join(PROGRAMS, program), *args], capture_output=True, text=True,
                                       stdin=subprocess.DEVNULL, timeout=PATIENCE)
                 self.assertEqual(done.returncode, 2, (program, args))

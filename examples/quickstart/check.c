@@ -139,7 +139,8 @@ static void compare_index(struct comparison *comparison)
 static bool show_surplus(void *ctx, const struct mc_mirror_entry *entry)
 {
     struct comparison *comparison = ctx;
-    if (!bsearch(&entry->object_key, comparison->keys, comparison->count,
+    if (comparison->count == 0 ||
+        !bsearch(&entry->object_key, comparison->keys, comparison->count,
                  sizeof *comparison->keys, compare_keys)) {
         differ(comparison, "only the mirror has", entry->object_key,
                entry->medium);
@@ -159,8 +160,10 @@ static void compare_count(struct comparison *comparison)
                 " in the store\n",
                 count, comparison->entries);
         comparison->check->differences++;
-        qsort(comparison->keys, comparison->count, sizeof *comparison->keys,
-              compare_keys);
+        if (comparison->count > 0) {
+            qsort(comparison->keys, comparison->count, sizeof *comparison->keys,
+                  compare_keys);
+        }
         mc_subscriber_mirror_walk(subscriber, show_surplus, comparison);
     }
 }

@@ -22,6 +22,7 @@
 #include "report.h"
 
 #define PATIENCE_MS 60000
+#define WRITER_STATS 5
 
 enum phase { FOLLOWING, COMPARING, DONE, FAILED };
 
@@ -43,7 +44,7 @@ struct follower {
     uint64_t wanted_id; /* of the list to compare */
     char list_path[4096];
     uint64_t keys;
-    uint64_t writer_stats[5]; /* reads, hits, puts, evicted, waits */
+    uint64_t writer_stats[WRITER_STATS]; /* reads, hits, puts, evicted, waits */
     bool has_joined;
     uint64_t signals; /* gap, stale and degraded: none is expected */
     enum phase phase;
@@ -244,25 +245,49 @@ static bool open_files(struct follower *follower)
     return true;
 }
 
+/* "stats READS HITS PUTS EVICTED WAITS" */
+static bool read_stats(struct follower *follower, const char *line)
+{
+    const char *at = line + strlen("stats ");
+    if (strncmp(line, "stats ", strlen("stats ")) != 0) {
+        return false;
+    }
+    for (size_t i = 0; i < WRITER_STATS; i++) {
+        if (!pipe_number(&at, &follower->writer_stats[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* "end EVENT_ID FILE" */
+static bool read_end(struct follower *follower, const char *line)
+{
+    const char *at = line + strlen("end ");
+    size_t capacity = sizeof follower->list_path;
+    if (strncmp(line, "end ", strlen("end ")) != 0 ||
+        !pipe_number(&at, &follower->wanted_id)) {
+        return false;
+    }
+    int len = snprintf(follower->list_path, capacity, "%s", at);
+    return len > 0 && (size_t)len < capacity;
+}
+
 static void on_writer_line(struct follower *follower, const char *line)
 {
-    uint64_t *stats = follower->writer_stats;
-    if (sscanf(line,
-               "stats %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64,
-               &stats[0], &stats[1], &stats[2], &stats[3], &stats[4]) == 5) {
+    if (read_stats(follower, line)) {
         return;
     }
-    if (sscanf(line, "end %" SCNu64 " %4095s", &follower->wanted_id,
-               follower->list_path) == 2) {
-        follower->phase = COMPARING;
-        if (follower->event_id == follower->wanted_id) {
-            compare(follower);
-        } else if (follower->event_id > follower->wanted_id) {
-            follower->phase = FOLLOWING; /* it has changed since */
-            tell(follower, "again", UINT64_MAX);
-        }
-    } else {
+    if (!read_end(follower, line)) {
         fail(follower, "strange word from the writer", line);
+        return;
+    }
+    follower->phase = COMPARING;
+    if (follower->event_id == follower->wanted_id) {
+        compare(follower);
+    } else if (follower->event_id > follower->wanted_id) {
+        follower->phase = FOLLOWING; /* it has changed since */
+        tell(follower, "again", UINT64_MAX);
     }
 }
 
@@ -327,12 +352,12 @@ static void show_end(struct follower *follower)
 
 static void run(struct follower *follower)
 {
-    char endpoint[300];
     const char *line = pipe_line_read(&follower->writer, PATIENCE_MS);
-    if (!line || sscanf(line, "ready %299s", endpoint) != 1) {
+    if (!line || strncmp(line, "ready ", strlen("ready ")) != 0) {
         fail(follower, "writer", "is not ready");
         return;
     }
+    const char *endpoint = line + strlen("ready ");
     printf("%zu requests, %zu blocks, %zu different ones; the store holds %zu "
            "of %zu bytes; events on %s\n\n",
            follower->trace.count, follower->trace.blocks,

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 
 #include "list.h"
+#include "pipe_lines.h"
 
 static void write_hex(FILE *file, struct mc_view text)
 {
@@ -26,15 +28,16 @@ bool list_write(FILE *file, const struct list_row *row)
     return !ferror(file);
 }
 
-/* One hexadecimal word at *at, decoded in place. */
+/* One hexadecimal word at *at, decoded in place; *at moves behind it and what
+ * ends it. */
 static bool parse_hex(char **at, struct mc_view *view_out)
 {
     char *begin = *at;
-    if (*begin++ != ' ') {
+    size_t len = strcspn(begin, " \n");
+    if (begin[len] == 0) {
         return false;
     }
-    size_t len = strcspn(begin, " \n");
-    *at = begin + len;
+    *at = begin + len + 1;
     if (len == 1 && begin[0] == '-') {
         *view_out = mc_view_make(NULL, 0);
         return true;
@@ -54,12 +57,14 @@ static bool parse_hex(char **at, struct mc_view *view_out)
 
 bool list_parse(char *line, struct list_row *row_out)
 {
-    int len = 0;
-    if (sscanf(line, "%u %" SCNu64 "%n", &row_out->media,
-               &row_out->last_event_id, &len) != 2) {
+    const char *numbers = line;
+    uint64_t media;
+    if (!pipe_number(&numbers, &media) || media > UINT_MAX ||
+        !pipe_number(&numbers, &row_out->last_event_id)) {
         return false;
     }
-    char *at = line + len;
+    char *at = line + (numbers - line);
+    row_out->media = (unsigned)media;
     return parse_hex(&at, &row_out->key) && parse_hex(&at, &row_out->session) &&
-           parse_hex(&at, &row_out->group) && *at == '\n';
+           parse_hex(&at, &row_out->group) && *at == 0;
 }

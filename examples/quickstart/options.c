@@ -13,6 +13,7 @@ static const struct option long_options[] = {
     {"list", required_argument, NULL, 'l'},
     {"record", required_argument, NULL, 'r'},
     {"answers", required_argument, NULL, 'a'},
+    {"watchers", required_argument, NULL, 'w'},
     {"acks-fd", required_argument, NULL, 'f'},
     {NULL, 0, NULL, 0},
 };
@@ -39,6 +40,9 @@ static bool set(struct options *options, int letter)
     case 'a':
         options->answers_path = optarg;
         return true;
+    case 'w':
+        options->watchers = (unsigned)strtoul(optarg, &end, 10);
+        return optarg[0] >= '0' && optarg[0] <= '9' && *end == 0;
     case 'f':
         options->acks_fd = (int)strtol(optarg, &end, 10);
         return *end == 0 && options->acks_fd >= 0;

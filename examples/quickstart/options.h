@@ -16,6 +16,8 @@ struct options {
     const char *list_path;    /* writer: where its list goes */
     const char *record_path;  /* follower, NULL: no recording */
     const char *answers_path; /* follower, NULL: not written */
+    unsigned watchers;        /* writer: subscribers to wait for, beside the
+                                 follower */
     int acks_fd;              /* follower */
 };
 

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -48,6 +49,19 @@ const char *pipe_line_read(struct pipe_reader *reader, int timeout_ms)
             reader->is_closed = true; /* also when a line is too long */
         }
     }
+}
+
+bool pipe_number(const char **at, uint64_t *number_out)
+{
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(*at, &end, 10);
+    if (**at < '0' || **at > '9' || errno != 0) {
+        return false;
+    }
+    *number_out = number;
+    *at = *end == ' ' ? end + 1 : end;
+    return true;
 }
 
 bool pipe_line_write(int fd, const char *fmt, ...)

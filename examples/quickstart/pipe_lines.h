@@ -9,6 +9,7 @@
 #define PIPE_LINES_H
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct pipe_reader {
     int fd;
@@ -22,6 +23,9 @@ struct pipe_reader {
  * only what is there), or the other side has gone. Borrowed until the next
  * call. */
 const char *pipe_line_read(struct pipe_reader *reader, int timeout_ms);
+
+/* Reads a decimal number at *at and moves *at behind it and one space. */
+bool pipe_number(const char **at, uint64_t *number_out);
 
 /* False: the other side has gone. */
 bool pipe_line_write(int fd, const char *fmt, ...)

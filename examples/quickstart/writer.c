@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "list.h"
@@ -96,18 +95,30 @@ static bool remove_mark(struct writer *writer, const char *key)
     return err == MC_OK || fail("remove", key, err);
 }
 
+static void wait_for_subscribers(struct writer *writer)
+{
+    const uint64_t wanted = 1 + (uint64_t)writer->options.watchers;
+    struct mc_client_stats stats = {0};
+    for (int i = 0; i < PATIENCE_MS && stats.events.subscribers < wanted &&
+                    !writer->acks.is_closed;
+         i++) {
+        (void)pipe_line_read(&writer->acks, 1); /* nothing is said yet */
+        mc_client_stat(writer->client, &stats);
+    }
+    if (stats.events.subscribers < wanted) {
+        fprintf(stderr,
+                "writer: %" PRIu64 " subscribers came, not %" PRIu64 "\n",
+                stats.events.subscribers, wanted);
+    }
+}
+
 /* Writes join/<k> until the follower says that it saw one: from then on it
  * sees everything. */
 static bool wait_for_follower(struct writer *writer)
 {
-    const struct timespec pause = {.tv_nsec = 1000000};
+    wait_for_subscribers(writer);
     for (int k = 0; k < PATIENCE_MS / 100; k++) {
         char key[32];
-        struct mc_client_stats stats = {0};
-        for (int i = 0; i < 100 && stats.events.subscribers == 0; i++) {
-            nanosleep(&pause, NULL);
-            mc_client_stat(writer->client, &stats);
-        }
         snprintf(key, sizeof key, "join/%d", k);
         if (!put_mark(writer, key)) {
             return false;
@@ -135,8 +146,10 @@ static bool keep_pace(struct writer *writer, uint64_t sent, uint64_t ahead)
         const char *line =
             pipe_line_read(&writer->acks, is_ahead ? PATIENCE_MS : 0);
         if (line) {
+            const char *at = line + strlen("ack ");
             uint64_t number;
-            if (sscanf(line, "ack %" SCNu64, &number) != 1 || number >= sent) {
+            if (strncmp(line, "ack ", strlen("ack ")) != 0 ||
+                !pipe_number(&at, &number) || number >= sent) {
                 fprintf(stderr, "writer: strange answer: %s\n", line);
                 return false;
             }
