@@ -506,8 +506,11 @@ uint32_t index_mark_make(struct mc_index *ix, uint32_t session,
 void index_mark_move(struct mc_index *ix, uint32_t mark, uint32_t reach);
 void index_mark_remove(struct mc_index *ix, uint32_t mark);
 /* Takes a mark out of its session and the table only: its run is about to
- * vanish, and its list stays as readers may see it. */
-void index_mark_leave(struct mc_index *ix, uint32_t mark);
+ * vanish, and its list stays as readers may see it. is_in_table: as the run
+ * says. */
+void index_mark_leave(struct mc_index *ix, uint32_t mark, bool is_in_table);
+bool index_mark_is_hashed(const struct mc_index *ix,
+                          const struct index_mark_place *place);
 /* What the next call begins with: where a node is and which mark was found. */
 struct index_mark_met {
     uint32_t node; /* 0: nowhere, a root was reached */

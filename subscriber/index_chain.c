@@ -24,7 +24,8 @@ static bool move_mark(struct mc_index *ix, uint32_t id, uint32_t run_id,
         count_add(&ix->counters.dropped_sessions, 1);
         return false;
     }
-    index_mark_leave(ix, id);
+    struct index_mark_place place = index_mark_place_of(ix, mark->first);
+    index_mark_leave(ix, id, index_mark_is_hashed(ix, &place));
     /* The sum keeps MARK_HEAD. */
     index_mark_move(ix, above, run_at(ix, run_id)->len + reach);
     return true;

@@ -40,8 +40,8 @@ static uint32_t list_head(const struct mc_index *ix,
                       : where_run(node_where(node_at(ix, place->first)));
 }
 
-static bool is_hashed(const struct mc_index *ix,
-                      const struct index_mark_place *place)
+bool index_mark_is_hashed(const struct mc_index *ix,
+                          const struct index_mark_place *place)
 {
     return place->run
                ? run_at(ix, place->run)->is_hashed
@@ -51,7 +51,7 @@ static bool is_hashed(const struct mc_index *ix,
 uint32_t index_mark_find(const struct mc_index *ix, uint32_t session,
                          const struct index_mark_place *place)
 {
-    if (!is_hashed(ix, place)) {
+    if (!index_mark_is_hashed(ix, place)) {
         uint32_t m = list_head(ix, place);
         while (m && mark_session(mark_at(ix, m)) != session) {
             m = atomic_load_explicit(&mark_at(ix, m)->next_run,
@@ -176,7 +176,7 @@ uint32_t index_mark_make(struct mc_index *ix, uint32_t session,
     if (count_get(&ix->counters.marks) >= ix->opts.max_marks) {
         return 0;
     }
-    if (!is_hashed(ix, place) && is_list_full(ix, place) &&
+    if (!index_mark_is_hashed(ix, place) && is_list_full(ix, place) &&
         !hash_list(ix, place)) {
         return 0;
     }
@@ -184,7 +184,7 @@ uint32_t index_mark_make(struct mc_index *ix, uint32_t session,
     if (!id) {
         return 0;
     }
-    if (is_hashed(ix, place) &&
+    if (index_mark_is_hashed(ix, place) &&
         !index_table_insert(&ix->memory, &ix->mark_table,
                             mark_tag(ix, session, place->first), id)) {
         index_pool_give(&ix->marks, id);
@@ -221,7 +221,7 @@ void index_mark_move(struct mc_index *ix, uint32_t id, uint32_t reach)
     atomic_store_explicit(&mark->reach, reach, memory_order_release);
 }
 
-void index_mark_leave(struct mc_index *ix, uint32_t id)
+void index_mark_leave(struct mc_index *ix, uint32_t id, bool is_in_table)
 {
     struct index_mark *mark = mark_at(ix, id);
     if (mark->next_session) {
@@ -232,8 +232,7 @@ void index_mark_leave(struct mc_index *ix, uint32_t id)
     } else {
         session_at(ix, mark_session(mark))->marks = mark->next_session;
     }
-    struct index_mark_place place = {mark->first, mark_run(ix, mark), 0};
-    if (is_hashed(ix, &place)) {
+    if (is_in_table) {
         index_table_remove(&ix->mark_table,
                            mark_tag(ix, mark_session(mark), mark->first), id);
     }
@@ -261,7 +260,8 @@ void index_mark_remove(struct mc_index *ix, uint32_t id)
         run->mark_count--;
         run->tail_marks -= mark_pos(mark) + 1u == run->len;
     }
-    index_mark_leave(ix, id);
+    struct index_mark_place place = {mark->first, run_id, 0};
+    index_mark_leave(ix, id, index_mark_is_hashed(ix, &place));
     index_run_balance(ix, run_id);
 }
 

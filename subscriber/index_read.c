@@ -247,7 +247,7 @@ size_t mc_index_chain(struct mc_index_reader *reader, struct mc_view tenant,
  * read. */
 static void touch(const struct mc_index *ix, struct index_session *session)
 {
-    uint64_t now = count_get(&ix->clock);
+    uint64_t now = count_get(&ix->clock) + 1;
     uint64_t seen =
         atomic_load_explicit(&session->touched, memory_order_relaxed);
     while (seen < now && !atomic_compare_exchange_weak_explicit(

@@ -280,7 +280,7 @@ static void drop_back(struct mc_index *ix, uint32_t back_id)
                               atomic_load_explicit(&mark_at(ix, m)->next_run,
                                                    memory_order_relaxed),
                               memory_order_relaxed);
-        index_mark_leave(ix, m);
+        index_mark_leave(ix, m, back->is_hashed);
     }
     if (!back->is_own) {
         index_block_retire(&ix->memory, atomic_load_explicit(

@@ -122,7 +122,7 @@ static bool heap_settle_first(struct mc_index *ix)
 
 void index_session_touch(struct mc_index *ix, uint32_t id)
 {
-    uint64_t now = count_get(&ix->clock) + 1;
+    uint64_t now = count_get(&ix->clock) + 2; /* readers stand between */
     atomic_store_explicit(&ix->clock, now, memory_order_relaxed);
     atomic_store_explicit(&session_at(ix, id)->touched, now,
                           memory_order_relaxed);

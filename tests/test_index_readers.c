@@ -157,18 +157,18 @@ static void ask_steady(struct mc_index_reader *reader)
                                    .workers = workers,
                                    .worker_capacity = 16};
     mc_index_match(reader, text("default"), chain, len, &match);
-    must((match.store) == (len));
+    must(match.store == len);
     bool is_found = false;
     for (size_t i = 0; i < match.place_count; i++) {
         if (mc_view_equal(places[i].owner, text("store:steady"))) {
-            must((places[i].blocks) == (len));
+            must(places[i].blocks == len);
             is_found = true;
         }
     }
     must(is_found);
     for (size_t i = 0; i < match.worker_count; i++) {
-        must((workers[i].own) >= (1));
-        must((workers[i].with_store) == (len));
+        must(workers[i].own >= 1);
+        must(workers[i].with_store == len);
     }
     bool is_rooted = false;
     must((mc_index_chain(reader, text("default"), STEADY, got, DEPTH + 2,
@@ -177,7 +177,7 @@ static void ask_steady(struct mc_index_reader *reader)
     must(memcmp(got, chain, len * sizeof *chain) == 0);
     must((mc_index_heads(reader, text("default"), text("steady"), got,
                          DEPTH + 2)) == (1));
-    must((got[0]) == (STEADY));
+    must(got[0] == STEADY);
 }
 
 static void ask_sessions(struct mc_index_reader *reader, uint64_t *random)
@@ -196,12 +196,12 @@ static void ask_sessions(struct mc_index_reader *reader, uint64_t *random)
     uint64_t blocks = 0;
     count = mc_index_resident(reader, text("default"), text("steady"), places,
                               64, &blocks);
-    must((blocks) == (len));
+    must(blocks == len);
     is_found = false;
     for (size_t i = 0; i < count; i++) {
         if (mc_view_equal(places[i].owner, text("store:steady"))) {
-            must((places[i].blocks) == (len));
-            must((places[i].prefix) == (len));
+            must(places[i].blocks == len);
+            must(places[i].prefix == len);
             is_found = true;
         }
     }
@@ -225,7 +225,7 @@ static void ask_any(struct mc_index_reader *reader, uint64_t *random)
         mc_index_chain(reader, text("default"), block, got, DEPTH + 2, NULL);
     must((len) <= (DEPTH + 1));
     for (size_t i = len; i-- > 0; block = (block - 1) / 2) {
-        must((got[i]) == (block));
+        must(got[i] == block);
     }
     char session[16];
     (void)snprintf(session, sizeof session, "s%u",
@@ -234,7 +234,7 @@ static void ask_any(struct mc_index_reader *reader, uint64_t *random)
     size_t count =
         mc_index_heads(reader, text("default"), text(session), heads, 64);
     for (size_t i = 0; i < count && i < 64; i++) {
-        must((heads[i]) < (BLOCKS));
+        must(heads[i] < BLOCKS);
         must(i == 0 || heads[i - 1] < heads[i]);
     }
     struct mc_index_place places[64];
@@ -243,12 +243,12 @@ static void ask_any(struct mc_index_reader *reader, uint64_t *random)
                               64, &blocks);
     for (size_t i = 0; i < count && i < 64; i++) {
         must((places[i].prefix) <= (DEPTH + 1));
-        must((places[i].blocks) <= (blocks));
+        must(places[i].blocks <= blocks);
     }
     size_t steady = 0;
     must((mc_index_sessions(reader, text("default"), count_row, &steady)) ==
          (MC_OK));
-    must((steady) == (1));
+    must(steady == 1);
     struct mc_index_tenant tenants[2];
     must((mc_index_tenants(reader, tenants, 2)) == (1));
 }
@@ -328,8 +328,8 @@ static void *watch_page(void *ctx)
     while (!atomic_load(&play->is_over)) {
         struct mc_index_match match = {0};
         mc_index_match(reader, text("default"), &hash, 1, &match);
-        must((match.store) == (1));
-        must((match.place_count) == (1));
+        must(match.store == 1);
+        must(match.place_count == 1);
         atomic_fetch_add(&play->turns, 1);
     }
     mc_index_reader_destroy(reader);

@@ -8,6 +8,15 @@
 
 #include "index.h"
 
+/* Check notes each of its own assertions in a file, and there are millions. */
+#define sound(holds) sound_at((holds), #holds, __LINE__)
+static void sound_at(bool holds, const char *what, int line)
+{
+    if (!holds) {
+        ck_abort_msg("index_check.c:%d: %s", line, what);
+    }
+}
+
 static uint32_t high_of(const struct index_pool *pool)
 {
     return atomic_load(&pool->high);
@@ -47,14 +56,14 @@ static void check_marks(const struct mc_index *ix, uint32_t first, uint32_t m,
     for (; m; m = next_mark(ix, m)) {
         const struct index_mark *mark = mark_at(ix, m);
         uint32_t session = atomic_load(&mark->session);
-        ck_assert_uint_eq(mark->first, first);
-        ck_assert_uint_eq(mark->prev_run, before);
-        ck_assert_uint_lt(pos_of(ix, m), len);
+        sound(mark->first == first);
+        sound(mark->prev_run == before);
+        sound(pos_of(ix, m) < len);
         struct index_mark_place place = index_mark_place_of(ix, first);
-        ck_assert_uint_eq(index_mark_find(ix, session, &place), m);
-        ck_assert_uint_ne(atomic_load(&session_at(ix, session)->tenant), 0);
-        ck_assert_uint_eq(atomic_load(&session_at(ix, session)->tenant),
-                          tenant_of(ix, first));
+        sound(index_mark_find(ix, session, &place) == m);
+        sound(atomic_load(&session_at(ix, session)->tenant) != 0);
+        sound(atomic_load(&session_at(ix, session)->tenant) ==
+              tenant_of(ix, first));
         before = m;
     }
 }
@@ -65,31 +74,30 @@ static void check_run(const struct mc_index *ix, uint32_t run_id)
     uint32_t marks = 0;
     uint32_t tail = 0;
     uint32_t branches = 0;
-    ck_assert_uint_ge(run->len, 1);
-    ck_assert_uint_le(run->len, INDEX_RUN_MAX);
-    ck_assert_uint_le(run->len, atomic_load(&run->ids)->cap);
+    sound(run->len >= 1);
+    sound(run->len <= INDEX_RUN_MAX);
+    sound(run->len <= (atomic_load(&run->ids)->cap));
     for (uint32_t pos = 0; pos < run->len; pos++) {
         uint64_t where = node_where(node_at(ix, ids_get(run, pos)));
-        ck_assert(where & NODE_IN_RUN);
-        ck_assert_uint_eq(where_run(where), run_id);
-        ck_assert_uint_eq(where_pos(where), pos);
-        ck_assert_uint_eq(tenant_of(ix, ids_get(run, pos)),
-                          tenant_of(ix, ids_get(run, 0)));
+        sound(where & NODE_IN_RUN);
+        sound(where_run(where) == run_id);
+        sound(where_pos(where) == pos);
+        sound(tenant_of(ix, ids_get(run, pos)) ==
+              tenant_of(ix, ids_get(run, 0)));
         branches += where_children(where);
     }
     for (uint32_t m = atomic_load(&run->marks); m; m = next_mark(ix, m)) {
         marks++;
         tail += pos_of(ix, m) + 1 == run->len;
     }
-    ck_assert_uint_eq(run->mark_count, marks);
-    ck_assert_uint_eq(run->tail_marks, tail);
-    ck_assert_uint_eq(run->branches, branches);
+    sound(run->mark_count == marks);
+    sound(run->tail_marks == tail);
+    sound(run->branches == branches);
     check_marks(ix, ids_get(run, 0), atomic_load(&run->marks), run->len);
     uint32_t parent = atomic_load(&run->parent);
     if (parent) {
-        ck_assert_uint_eq(tenant_of(ix, parent),
-                          tenant_of(ix, ids_get(run, 0)));
-        ck_assert(!(node_where(node_at(ix, ids_get(run, 0))) & NODE_ROOT));
+        sound(tenant_of(ix, parent) == tenant_of(ix, ids_get(run, 0)));
+        sound(!(node_where(node_at(ix, ids_get(run, 0))) & NODE_ROOT));
     }
 }
 
@@ -115,16 +123,16 @@ static void check_node(const struct mc_index *ix, uint32_t id)
 {
     const struct index_node *node = node_at(ix, id);
     uint64_t where = node_where(node);
-    ck_assert_uint_eq(
-        index_node_find(ix, tenant_of(ix, id), atomic_load(&node->hash)), id);
-    ck_assert(!(where & (NODE_PINNED | NODE_CHAIN | NODE_FRESH)));
+    sound(index_node_find(ix, tenant_of(ix, id), atomic_load(&node->hash)) ==
+          id);
+    sound(!(where & (NODE_PINNED | NODE_CHAIN | NODE_FRESH)));
     if (!(where & NODE_IN_RUN)) {
         check_marks(ix, id, where_run(where), 1);
     } else if (where_pos(where) == 0) {
         check_run(ix, where_run(where));
     }
-    ck_assert_int_eq(!!(where & NODE_IDLE), may_be_freed(ix, id));
-    ck_assert_int_eq(!!(where & NODE_PARTS), index_parts_first(ix, id) != 0);
+    sound((!!(where & NODE_IDLE)) == may_be_freed(ix, id));
+    sound((!!(where & NODE_PARTS)) == (index_parts_first(ix, id) != 0));
 }
 
 static void check_children(const struct mc_index *ix, uint32_t *children)
@@ -137,8 +145,8 @@ static void check_children(const struct mc_index *ix, uint32_t *children)
     }
     for (uint32_t id = 1; id <= high_of(&ix->nodes); id++) {
         if (tenant_of(ix, id)) {
-            ck_assert_uint_eq(where_children(node_where(node_at(ix, id))),
-                              children[id]);
+            sound((where_children(node_where(node_at(ix, id)))) ==
+                  (children[id]));
         }
     }
 }
@@ -156,17 +164,17 @@ static void check_nodes(const struct mc_index *ix)
             idle += may_be_freed(ix, id);
         }
     }
-    ck_assert_uint_eq(count_get(&ix->counters.nodes), nodes);
-    ck_assert_uint_eq(count_get(&ix->counters.held_nodes), held);
+    sound(count_get(&ix->counters.nodes) == nodes);
+    sound(count_get(&ix->counters.held_nodes) == held);
     uint32_t before = 0;
     for (uint32_t id = ix->oldest_idle; id;
          id = node_at(ix, id)->u.idle.newer) {
-        ck_assert_uint_eq(node_at(ix, id)->u.idle.older, before);
+        sound((node_at(ix, id)->u.idle.older) == before);
         before = id;
         idle--;
     }
-    ck_assert_uint_eq(idle, 0);
-    ck_assert_uint_eq(ix->newest_idle, before);
+    sound(idle == 0);
+    sound(ix->newest_idle == before);
 }
 
 /* ---- sessions ---------------------------------------------------------- */
@@ -181,8 +189,8 @@ static void check_reach(const struct mc_index *ix, uint32_t session, uint32_t m)
     if (parent) {
         struct index_mark_place above = index_mark_place_of(ix, parent);
         uint32_t up = index_mark_find(ix, session, &above);
-        ck_assert_uint_ne(up, 0);
-        ck_assert_uint_ge(pos_of(ix, up), above.pos);
+        sound(up != 0);
+        sound(pos_of(ix, up) >= above.pos);
     }
     bool is_asked = is_head(ix, m);
     uint32_t other = session_at(ix, session)->marks;
@@ -192,12 +200,12 @@ static void check_reach(const struct mc_index *ix, uint32_t session, uint32_t m)
         uint32_t p = at.run ? atomic_load(&run_at(ix, at.run)->parent) : 0;
         if (p && index_mark_place_of(ix, p).first == mark_at(ix, m)->first) {
             uint32_t pos = index_mark_place_of(ix, p).pos;
-            ck_assert_uint_le(pos, pos_of(ix, m));
-            ck_assert(!is_head(ix, m) || pos < pos_of(ix, m));
+            sound(pos <= pos_of(ix, m));
+            sound(!is_head(ix, m) || pos < pos_of(ix, m));
             is_asked |= pos == pos_of(ix, m);
         }
     }
-    ck_assert(is_asked);
+    sound(is_asked);
 }
 
 static void check_session(const struct mc_index *ix, uint32_t id)
@@ -207,45 +215,44 @@ static void check_session(const struct mc_index *ix, uint32_t id)
     uint32_t count = atomic_load(&heads->count);
     uint64_t blocks = 0;
     uint32_t head_marks = 0;
-    ck_assert_uint_ne(atomic_load(&session->tenant), 0);
-    ck_assert_uint_le(count, heads->cap);
-    ck_assert_uint_ge(count, 1);
+    sound(atomic_load(&session->tenant) != 0);
+    sound(count <= heads->cap);
+    sound(count >= 1);
     for (uint32_t m = session->marks; m; m = mark_at(ix, m)->next_session) {
-        ck_assert_uint_eq(atomic_load(&mark_at(ix, m)->session), id);
+        sound(atomic_load(&mark_at(ix, m)->session) == id);
         blocks += pos_of(ix, m) + 1;
         head_marks += is_head(ix, m);
         check_reach(ix, id, m);
     }
-    ck_assert_uint_eq(blocks, count_get(&session->blocks));
-    ck_assert_uint_eq(head_marks, count);
+    sound(blocks == count_get(&session->blocks));
+    sound(head_marks == count);
     for (uint32_t i = 0; i < count; i++) {
         struct index_mark_place place =
             index_mark_place_of(ix, atomic_load(&heads->at[i]));
         uint32_t m = index_mark_find(ix, id, &place);
-        ck_assert_uint_ne(m, 0);
-        ck_assert_uint_eq(atomic_load(&mark_at(ix, m)->reach),
-                          place.pos | MARK_HEAD);
+        sound(m != 0);
+        sound(atomic_load(&mark_at(ix, m)->reach) == (place.pos | MARK_HEAD));
     }
 }
 
 static void check_sessions(const struct mc_index *ix)
 {
     uint64_t marks = 0;
-    ck_assert_uint_eq(count_get(&ix->counters.sessions), ix->heap_count);
+    sound(count_get(&ix->counters.sessions) == ix->heap_count);
     for (uint32_t i = 0; i < ix->heap_count; i++) {
         const struct index_session *session = session_at(ix, ix->heap[i]);
-        ck_assert_uint_eq(session->heap_at, i);
-        ck_assert_uint_le(session->heap_key, count_get(&session->touched));
+        sound(session->heap_at == i);
+        sound(session->heap_key <= count_get(&session->touched));
         if (i) {
-            ck_assert_uint_le(session_at(ix, ix->heap[(i - 1) / 2])->heap_key,
-                              session->heap_key);
+            sound((session_at(ix, ix->heap[(i - 1) / 2])->heap_key) <=
+                  session->heap_key);
         }
         check_session(ix, ix->heap[i]);
         for (uint32_t m = session->marks; m; m = mark_at(ix, m)->next_session) {
             marks++;
         }
     }
-    ck_assert_uint_eq(count_get(&ix->counters.marks), marks);
+    sound(count_get(&ix->counters.marks) == marks);
 }
 
 /* ---- places ------------------------------------------------------------ */
@@ -261,19 +268,19 @@ static void check_sets(const struct mc_index *ix, uint32_t *refs)
     for (uint32_t id = 1; id <= high_of(&ix->setrefs); id++) {
         const struct index_set *set = set_at(ix, id);
         if (!set || setref_at(ix, id)->is_dead) {
-            ck_assert_uint_eq(refs[id], 0);
+            sound((refs[id]) == 0);
             continue;
         }
-        ck_assert_uint_eq(set->refs, refs[id]);
-        ck_assert(set->refs || set->is_unused);
+        sound(set->refs == (refs[id]));
+        sound(set->refs || set->is_unused);
         for (uint32_t i = 0; i < set->count; i++) {
-            ck_assert(i == 0 || set->place[i - 1] < set->place[i]);
+            sound(i == 0 || set->place[i - 1] < set->place[i]);
             if (index_place_is_live(ix, set->place[i])) {
                 resident += refs[id];
             }
         }
     }
-    ck_assert_uint_eq(count_get(&ix->counters.resident), resident);
+    sound(count_get(&ix->counters.resident) == resident);
 }
 
 static void check_slots(const struct mc_index *ix)
@@ -285,16 +292,15 @@ static void check_slots(const struct mc_index *ix)
         uint32_t state = atomic_load(&slot->state);
         dead += state == SLOT_RETIRED || state == SLOT_SWEPT;
         if (state == SLOT_LIVE) {
-            ck_assert_uint_eq(
-                index_slot_find(ix, slot->tenant, atomic_load(&slot->owner)),
-                id);
+            sound(index_slot_find(ix, slot->tenant,
+                                  atomic_load(&slot->owner)) == id);
             for (int tier = 0; tier < MC_TIER_COUNT; tier++) {
                 resident += slot->held[tier];
             }
         }
     }
-    ck_assert_uint_eq(dead, ix->dead_slots);
-    ck_assert_uint_eq(count_get(&ix->counters.resident), resident);
+    sound(dead == ix->dead_slots);
+    sound(count_get(&ix->counters.resident) == resident);
 }
 
 void index_check(struct mc_index *ix)
