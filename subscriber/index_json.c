@@ -149,6 +149,35 @@ void index_fields_fail(struct index_fields *fields, const char *what,
     }
 }
 
+/* json-c makes the greatest number it has of one that is greater, so those are
+ * looked for in the text. */
+static bool has_huge_number(struct mc_view line)
+{
+    static const char max[] = "18446744073709551615";
+    const char *text = line.data;
+    bool is_quoted = false;
+    size_t digits = 0;
+    for (size_t at = 0; at <= line.len; at++) {
+        char c = at < line.len ? text[at] : ' ';
+        if (!is_quoted && c >= '0' && c <= '9') {
+            digits++;
+            continue;
+        }
+        if (digits >= sizeof max ||
+            (digits == sizeof max - 1 &&
+             memcmp(text + at - digits, max, digits) > 0)) {
+            return true;
+        }
+        digits = 0;
+        if (is_quoted && c == '\\') {
+            at++;
+        } else if (c == '"') {
+            is_quoted = !is_quoted;
+        }
+    }
+    return false;
+}
+
 enum mc_err index_fields_init(struct index_fields *fields, struct mc_view line)
 {
     memset(fields, 0, sizeof *fields);
@@ -161,6 +190,8 @@ enum mc_err index_fields_init(struct index_fields *fields, struct mc_view line)
                            JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
     if (line.len > INT32_MAX) {
         index_fields_fail(fields, "line too long", NULL);
+    } else if (has_huge_number(line)) {
+        index_fields_fail(fields, "out of range", "a number over 2^64 - 1");
     } else {
         fields->root = json_tokener_parse_ex(tokener, line.data, (int)line.len);
         enum json_tokener_error error = json_tokener_get_error(tokener);
