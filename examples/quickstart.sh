@@ -25,6 +25,7 @@ store's own list. Exits 1 if they differ or an event was missed.
                      (0); what was published before they came they never see
   --record FILE      keep the follower's messages, for mc-events decode
   --answers FILE     keep its answers: request, leading blocks in the store
+  --no-build         run what was built before
   --help             this text
 
 example: examples/quickstart.sh --block-size 64KB
@@ -35,6 +36,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 build=${MC_BUILD:-$root/build}
 trace=$root/../shared/data/traces/conversation.jsonl
 [ -r "$trace" ] || trace=$root/examples/data/conversation.jsonl
+must_build=yes
 for_both=()
 for_writer=()
 for_follower=()
@@ -45,6 +47,11 @@ while [ $# -gt 0 ]; do
     --help | -h)
         usage
         exit 0
+        ;;
+    --no-build)
+        must_build=
+        shift
+        continue
         ;;
     --trace | --block-size | --endpoint | --watchers | --record | --answers) ;;
     *)
@@ -71,18 +78,29 @@ while [ $# -gt 0 ]; do
 done
 
 # What is there already is left as it is: a build folder of the tests serves.
-. "$root/cmake/deps.sh"
-mc_deps_install build
-if [ ! -e "$build/CMakeCache.txt" ]; then
-    cmake -G Ninja -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-        -DMC_TESTS=OFF >/dev/null
+build_programs() {
+    . "$root/cmake/deps.sh"
+    mc_deps_install build
+    if [ ! -e "$build/CMakeCache.txt" ]; then
+        cmake -G Ninja -S "$root" -B "$build" \
+            -DCMAKE_BUILD_TYPE=RelWithDebInfo -DMC_TESTS=OFF >/dev/null
+    fi
+    local log make=(cmake --build "$build" -j "$(mc_deps_jobs)"
+        --target quickstart_writer quickstart_follower mc-events)
+    if [ -t 1 ]; then
+        "${make[@]}"
+    elif ! log=$("${make[@]}" 2>&1); then
+        echo "$log" >&2
+        exit 1
+    fi
+}
+
+if [ -n "$must_build" ]; then
+    build_programs
 fi
-cmake --build "$build" -j "$(mc_deps_jobs)" \
-    --target quickstart_writer quickstart_follower mc-events |
-    grep -v -e '^\[' -e '^ninja: ' -e '^-- ' || true
 programs=$build/examples/quickstart
 if [ ! -x "$programs/writer" ] || [ ! -x "$programs/follower" ]; then
-    echo "quickstart.sh: the build in $build failed" >&2
+    echo "quickstart.sh: not built: $programs" >&2
     exit 1
 fi
 

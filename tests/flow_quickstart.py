@@ -207,7 +207,7 @@ class Quickstart(unittest.TestCase):
         return self.path("trace")
 
     def script(self, *args):
-        return subprocess.run([SCRIPT, *args], capture_output=True, text=True, stdin=subprocess.DEVNULL,
+        return subprocess.run([SCRIPT, "--no-build", *args], capture_output=True, text=True, stdin=subprocess.DEVNULL,
                               timeout=PATIENCE, env=dict(os.environ, TMPDIR=self.folder.name))
 
     def test_the_script_runs_both_and_leaves_nothing_behind(self):
