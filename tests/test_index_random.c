@@ -84,9 +84,11 @@ struct step {
 static void draw_step(struct world *world, struct step *step)
 {
     uint64_t hash = draw(world, world->range);
-    (void)snprintf(step->session, sizeof step->session,
-                   draw(world, 10) ? "s%u" : "",
-                   (unsigned)draw(world, world->sessions));
+    step->session[0] = '\0';
+    if (draw(world, 10)) {
+        (void)snprintf(step->session, sizeof step->session, "s%u",
+                       (unsigned)draw(world, world->sessions));
+    }
     (void)snprintf(step->worker, sizeof step->worker, "w%u",
                    (unsigned)draw(world, 3));
     (void)snprintf(step->backend, sizeof step->backend, "n%u",
