@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The first bits of a tag choose the segment, its last sixteen the slot where
  * probing starts, so all that a split needs stands in the slot's own word. A
- * segment asks to be split at three quarters; while that cannot be had it
- * fills up to nine tenths before it refuses. */
+ * segment asks to be split at two thirds; while that cannot be had it fills up
+ * to nine tenths before it refuses. */
 #include "index_table.h"
 
 #include <string.h>
@@ -27,9 +27,7 @@ static struct index_seg *seg_take(struct index_memory *memory,
     seg->used = 0;
     seg->live = 0;
     seg->depth = depth;
-    for (uint32_t i = 0; i < INDEX_SEG_SLOTS; i++) {
-        atomic_store_explicit(&seg->slot[i], 0, memory_order_relaxed);
-    }
+    memset((void *)seg->slot, 0, sizeof seg->slot); /* nobody sees it yet */
     return seg;
 }
 
@@ -92,17 +90,17 @@ static bool double_dir(struct index_memory *memory, struct index_table *table)
     return true;
 }
 
-/* Copies the live entries of seg whose tags begin as tag does. */
-static void copy_entries(struct index_seg *to, const struct index_seg *seg,
-                         uint32_t tag)
+/* Copies the live entries of seg: those whose tag has the bit to the second of
+ * to, the others to the first. One pass, and no branch on the bit, which is as
+ * good as drawn by lot. */
+static void copy_entries(struct index_seg *const to[2],
+                         const struct index_seg *seg, uint32_t bit)
 {
-    uint32_t mask = to->depth ? ~UINT32_C(0) << (32 - to->depth) : 0;
     for (uint32_t i = 0; i < INDEX_SEG_SLOTS; i++) {
         uint64_t slot =
             atomic_load_explicit(&seg->slot[i], memory_order_relaxed);
-        if (slot && (uint32_t)slot != INDEX_SLOT_GONE &&
-            !(((uint32_t)(slot >> 32) ^ tag) & mask)) {
-            index_seg_put(to, slot);
+        if (slot && (uint32_t)slot != INDEX_SLOT_GONE) {
+            index_seg_put(to[((uint32_t)(slot >> 32) & bit) != 0], slot);
         }
     }
 }
@@ -115,7 +113,8 @@ static bool rebuild(struct index_memory *memory, struct index_table *table,
     if (!fresh) {
         return false;
     }
-    copy_entries(fresh, seg, tag);
+    struct index_seg *const to[2] = {fresh, fresh};
+    copy_entries(to, seg, 0);
     publish(atomic_load_explicit(&table->dir, memory_order_relaxed), fresh,
             tag);
     index_pool_retire(memory, table->segs, seg->id);
@@ -142,8 +141,8 @@ static bool split(struct index_memory *memory, struct index_table *table,
         }
         return false;
     }
-    copy_entries(low, seg, tag & ~bit);
-    copy_entries(high, seg, tag | bit);
+    struct index_seg *const to[2] = {low, high};
+    copy_entries(to, seg, bit);
     publish(dir, low, tag & ~bit);
     publish(dir, high, tag | bit);
     index_pool_retire(memory, table->segs, seg->id);

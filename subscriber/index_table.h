@@ -46,7 +46,7 @@ MC_CHECK_RESULT enum mc_err index_table_init(struct index_memory *memory,
                                              struct index_pool *segs);
 void index_table_fini(struct index_memory *memory, struct index_table *table);
 
-#define INDEX_SEG_SOFT 762u /* used slots from which a segment is split */
+#define INDEX_SEG_SOFT 660u /* used slots from which a segment is split */
 
 /* The way of index_table_insert into a segment that is rather full. */
 bool index_table_make_room(struct index_memory *memory,
