@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* follower.c - a request router's side of the quickstart: follows the store,
- * keeps mirror and index, and answers for each request how many of its leading
- * blocks wait in the store.
+/* quickstart_follower.c - a request router's side of the quickstart: follows the
+ * store, keeps mirror and index, and answers for each request how many of its
+ * leading blocks wait in the store.
  *
  * The moment to answer is an event: req/<n> being stored. So an answer depends
  * on the stream alone, whatever the two processes do in time. stdin is the pipe

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* writer.c - an engine's side of the quickstart: embeds the store, replays the
- * requests of a trace against it, and publishes.
+/* quickstart_writer.c - an engine's side of the quickstart: embeds the store,
+ * replays the requests of a trace against it, and publishes.
  *
  * Each block is read and verified, and put where it is not found. The pool is
  * a tenth of the trace's blocks, so eviction works all the time. Before request
