@@ -310,7 +310,9 @@ int main(int argc, char **argv)
     struct driver driver = {.random = strtoull(argv[1], NULL, 10) * 2 + 1};
     const struct mc_client_opts opts = {
         .segment_bytes = 256 << 10, /* about half of what the keys want */
-        .store = {.default_kv_lease_ttl_ms = MC_NONE},
+        /* No background eviction: after the last operation nothing changes. */
+        .store = {.default_kv_lease_ttl_ms = MC_NONE,
+                  .eviction_high_watermark = 1.0},
         .events = {.bind_endpoint = "tcp://127.0.0.1:0",
                    .backend_id = "flow",
                    .overflow = MC_PUBLISHER_BLOCK,
