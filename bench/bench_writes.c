@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* T16, T16k, T16b: what events cost a writer.
  *
- * Two embedded stores in this process, in turn: one publishes to a follower in a
- * process of its own, the other one does not (T16, T16k), or publishes to a
- * follower that is stopped (T16b). The follower is this program again, a plain
+ * Two kinds of embedded store, in turn and anew for each round: one publishes to
+ * a follower in a process of its own, the other one does not (T16, T16k), or
+ * publishes to a follower that is stopped (T16b). The follower is this program again, a plain
  * SUB socket that reads every event strictly. Both pools are full, so each put
  * evicts, as in a cache that is in use. */
 #include <signal.h>
@@ -98,7 +98,6 @@ struct side {
     size_t value_len;
     uint64_t number; /* of the next key */
     uint64_t keys;
-    bool is_stopped;
     double *times; /* of PERCENTILE_PUTS */
 };
 
@@ -193,32 +192,46 @@ static uint64_t put_step(void *ctx)
     return put_next(side) ? 1 : 0;
 }
 
+/* One side of a round: a store of its own each time, so that neither side keeps
+ * the luckier pages for the whole run. */
+struct throughput {
+    uint64_t pool_bytes;
+    size_t value_len;
+    bool publishes;
+    uint64_t published; /* of all rounds */
+    uint64_t dropped;
+};
+
 static bool puts_per_second(void *ctx, double seconds, double *value_out)
 {
-    return bench_rate(put_step, ctx, seconds, value_out);
+    struct throughput *throughput = ctx;
+    struct side side;
+    struct mc_publisher_stats events;
+    bool is_good = open_side(&side, throughput->pool_bytes,
+                             throughput->value_len, throughput->publishes) &&
+                   bench_rate(put_step, &side, seconds, value_out);
+    if (is_good) {
+        stat_events(&side, &events);
+        throughput->published += events.published_events;
+        throughput->dropped += events.dropped_events;
+    }
+    close_side(&side);
+    return is_good;
 }
 
 static void run_throughput(struct bench *bench, uint64_t pool_bytes,
                            size_t value_len)
 {
-    struct side with;
-    struct side without;
-    bool is_open = open_side(&with, pool_bytes, value_len, true);
-    is_open &= open_side(&without, pool_bytes, value_len, false);
-    if (!is_open) {
+    struct throughput with = {pool_bytes, value_len, true, 0, 0};
+    struct throughput without = {pool_bytes, value_len, false, 0, 0};
+    const struct bench_sides sides = {puts_per_second, &with, puts_per_second,
+                                      &without};
+    if (!bench_rounds_of(bench, &sides)) {
         bench_fail(bench, "a store or its follower did not start");
-    } else {
-        const struct bench_sides sides = {puts_per_second, &with,
-                                          puts_per_second, &without};
-        struct mc_publisher_stats events;
-        (void)bench_rounds_of(bench, &sides);
-        stat_events(&with, &events);
-        bench_note(bench, "%ju events published, %ju dropped by the log",
-                   (uintmax_t)events.published_events,
-                   (uintmax_t)events.dropped_events);
+        return;
     }
-    close_side(&with);
-    close_side(&without);
+    bench_note(bench, "%ju events published, %ju dropped by the log",
+               (uintmax_t)with.published, (uintmax_t)with.dropped);
 }
 
 static void run_t16(struct bench *bench)
@@ -254,13 +267,8 @@ static bool fill_mark(struct side *side)
     return events.published_bytes - begin >= 2 * MARK_BYTES;
 }
 
-static bool put_p99(void *ctx, double seconds, double *value_out)
+static bool time_puts(struct side *side, double *p99_out)
 {
-    struct side *side = ctx;
-    (void)seconds;
-    if (side->is_stopped && !fill_mark(side)) {
-        return false;
-    }
     for (size_t i = 0; i < PERCENTILE_PUTS; i++) {
         double begin = bench_now();
         if (!put_next(side)) {
@@ -268,28 +276,30 @@ static bool put_p99(void *ctx, double seconds, double *value_out)
         }
         side->times[i] = (bench_now() - begin) * 1e6;
     }
-    *value_out = bench_percentile(side->times, PERCENTILE_PUTS, 0.99);
-    if (side->is_stopped) {
-        (void)kill(side->follower, SIGCONT);
-    }
+    *p99_out = bench_percentile(side->times, PERCENTILE_PUTS, 0.99);
     return true;
+}
+
+/* A store and a follower of its own for each round, as in T16. */
+static bool put_p99(void *ctx, double seconds, double *value_out)
+{
+    const bool *stops = ctx;
+    struct side side;
+    (void)seconds;
+    bool is_good = open_side(&side, 64 * MIB, 4096, true) &&
+                   (!*stops || fill_mark(&side)) && time_puts(&side, value_out);
+    close_side(&side);
+    return is_good;
 }
 
 static void run_t16b(struct bench *bench)
 {
-    struct side stopped;
-    struct side running;
-    bool is_open = open_side(&stopped, 64 * MIB, 4096, true);
-    is_open &= open_side(&running, 64 * MIB, 4096, true);
-    if (!is_open) {
+    bool stopped = true;
+    bool running = false;
+    const struct bench_sides sides = {put_p99, &stopped, put_p99, &running};
+    if (!bench_rounds_of(bench, &sides)) {
         bench_fail(bench, "a store or its follower did not start");
-    } else {
-        const struct bench_sides sides = {put_p99, &stopped, put_p99, &running};
-        stopped.is_stopped = true;
-        (void)bench_rounds_of(bench, &sides);
     }
-    close_side(&stopped);
-    close_side(&running);
 }
 
 int main(int argc, char **argv)
