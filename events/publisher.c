@@ -26,7 +26,7 @@
 #define CLOSE_NS (1600 * MCI_NS_PER_MS) /* and with subscribers' queues */
 #define LINGER_MIN_NS (200 * MCI_NS_PER_MS)
 #define START_SLICE_MS 10
-#define GATHER_NS (200 * UINT64_C(1000))
+#define GATHER_NS MCI_NS_PER_MS
 
 /* Written by the publisher's thread alone. */
 struct counters {
@@ -153,9 +153,10 @@ static void beat_if_due(struct mci_publisher *publisher)
 }
 
 /* The first event after silence goes at once. Those that follow it closely wait
- * a little for each other: the queue of a subscriber is bounded in messages, and
- * messages of one event, as fast as a thread can make them, would fill it in the
- * millisecond in which libzmq's thread has lost its processor. */
+ * up to a millisecond for each other: the queue of a subscriber is bounded in
+ * messages, and messages of one event, as fast as a thread can make them, would
+ * fill it while libzmq's thread has lost its processor. Each message also wakes
+ * four threads on its way, whose time a writer on a small machine pays (T16). */
 static void gather(struct mci_publisher *publisher)
 {
     if (publisher->taken.count > 0 &&
