@@ -26,7 +26,27 @@ install(FILES "${PROJECT_BINARY_DIR}/mckvConfig.cmake"
 file(RELATIVE_PATH MC_PC_PREFIX "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 string(REGEX REPLACE "/$" "" MC_PC_PREFIX "${MC_PC_PREFIX}")
 set(MC_PC_PREFIX "\${pcfiledir}/${MC_PC_PREFIX}")
+# What a library is linked with. Users of a static one have to link it too; not
+# by pkg-config --static, which would ask for static forms of everything below.
+set(needs_mckv-base libutf8proc)
+set(needs_mckv libzmq libpcre2-8)
+set(needs_mckv-subscriber libzmq json-c)
 foreach(library ${installed})
+  set(requires)
+  if(NOT library STREQUAL "mckv-base")
+    set(requires "mckv-base = ${PROJECT_VERSION}")
+  endif()
+  set(requires_private ${needs_${library}})
+  set(MC_PC_LIBS)
+  set(MC_PC_LIBS_PRIVATE "-pthread -lm")
+  if(NOT BUILD_SHARED_LIBS)
+    list(APPEND requires ${requires_private})
+    set(requires_private)
+    set(MC_PC_LIBS "${MC_PC_LIBS_PRIVATE}")
+    set(MC_PC_LIBS_PRIVATE)
+  endif()
+  list(JOIN requires ", " MC_PC_REQUIRES)
+  list(JOIN requires_private ", " MC_PC_REQUIRES_PRIVATE)
   configure_file("${PROJECT_SOURCE_DIR}/cmake/${library}.pc.in"
     "${PROJECT_BINARY_DIR}/${library}.pc" @ONLY)
   install(FILES "${PROJECT_BINARY_DIR}/${library}.pc"

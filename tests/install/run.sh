@@ -93,7 +93,7 @@ build_by_pkg_config() {
     for program in "${programs[@]}"; do
         libraries=$(libraries_of "$program")
         # shellcheck disable=SC2086
-        flags=$(pkg-config $static --cflags --libs ${libraries//+/ })
+        flags=$(pkg-config --cflags --libs ${libraries//+/ })
         name=$work/by-pkg-config/$(basename "$program" .c)
         # shellcheck disable=SC2086
         "$cc" -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -o "$name" \
@@ -125,8 +125,6 @@ build_by_cmake() {
 cmake --install "$build" --prefix "$prefix" >"$work/install.log" ||
     { cat "$work/install.log" && fail "cmake --install"; }
 libdir=$(dirname "$(find "$prefix" -name 'libmckv-base.*' | head -1)")
-static=
-[ -e "$libdir/libmckv-base.so" ] || static=--static
 
 programs=("$here/probe_base.c")
 for program in "$source"/examples/*.c; do
