@@ -103,10 +103,10 @@ bool index_mark_cover_above(struct mc_index *ix, uint32_t session,
 uint32_t index_session_tag(const struct mc_index *ix, uint32_t tenant,
                            struct mc_view name);
 uint32_t index_session_find(const struct mc_index *ix, uint32_t tenant,
-                            struct mc_view name);
-void index_session_touch(struct mc_index *ix, uint32_t session);
+                            struct mc_view text);
+void index_session_touch(struct mc_index *ix, uint32_t id);
 /* Takes a session out with all its marks. Needs no memory. */
-void index_session_drop(struct mc_index *ix, uint32_t session);
+void index_session_drop(struct mc_index *ix, uint32_t id);
 /* Lets the least recently touched session go, other than the busy one. */
 bool index_session_drop_oldest(struct mc_index *ix);
 /* Lets sessions go until so many marks fit. */
@@ -120,7 +120,7 @@ enum mc_index_result index_session_advance(struct mc_index *ix, uint32_t tenant,
  * on heads the oldest goes: *lost_out, 0 if none. False without room. */
 bool index_heads_put(struct mc_index *ix, uint32_t session, uint32_t old_node,
                      uint32_t node, uint32_t *lost_out);
-void index_heads_remove(struct mc_index *ix, uint32_t session, uint32_t node);
+void index_heads_remove(struct mc_index *ix, uint32_t id, uint32_t node);
 
 /* index_name.c */
 struct index_name *index_name_make(struct mc_index *ix, struct mc_view text);
@@ -163,7 +163,7 @@ bool index_node_is_stored(const struct mc_index *ix, uint32_t node);
 bool index_node_sweep(struct mc_index *ix, uint32_t node);
 /* Makes sure that a set with cleared places, which no node has any more, is
  * not found again. */
-void index_set_sweep(struct mc_index *ix, uint32_t set);
+void index_set_sweep(struct mc_index *ix, uint32_t id);
 
 /* index_parts.c */
 /* A part came or went at a store's place. False without room. */
@@ -172,7 +172,7 @@ bool index_part_add(struct mc_index *ix, uint32_t node, uint32_t place,
 bool index_part_remove(struct mc_index *ix, uint32_t node, uint32_t place,
                        uint32_t part);
 /* Frees an unfinished page if its place was cleared. */
-void index_parts_sweep(struct mc_index *ix, uint32_t parts);
+void index_parts_sweep(struct mc_index *ix, uint32_t id);
 bool index_parts_are_live(const struct mc_index *ix, uint32_t node);
 /* The node's first unfinished page. */
 uint32_t index_parts_first(const struct mc_index *ix, uint32_t node);

@@ -82,8 +82,8 @@ MC_CHECK_RESULT enum mc_err
 index_fields_layout(struct index_fields *fields,
                     struct mc_key_layout *layout_out);
 /* "node" and "session" lines of an export (index_restore.c). */
-enum mc_index_result index_restore_node(struct mc_index *index,
+enum mc_index_result index_restore_node(struct mc_index *ix,
                                         struct index_fields *fields);
-enum mc_index_result index_restore_session(struct mc_index *index,
+enum mc_index_result index_restore_session(struct mc_index *ix,
                                            struct index_fields *fields);
 #endif

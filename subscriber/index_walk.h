@@ -74,10 +74,10 @@ uint32_t index_stretch_node(const struct index_stretch *stretch, uint32_t node,
 uint32_t index_stretch_parent(const struct index_stretch *stretch);
 
 /* Rows of all places that hold a chain's first block. */
-void index_rows_begin(struct mc_index_reader *reader, uint32_t set);
+void index_rows_begin(struct mc_index_reader *reader, uint32_t id);
 /* `at` blocks have been held by every row that is not over; those that the next
  * block's set lacks are over. Returns how many are not. */
-uint32_t index_rows_step(struct mc_index_reader *reader, uint32_t set,
+uint32_t index_rows_step(struct mc_index_reader *reader, uint32_t id,
                          uint64_t at);
 /* All rows that are not over held `count` blocks. */
 void index_rows_end(struct mc_index_reader *reader, uint64_t count);

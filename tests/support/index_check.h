@@ -10,8 +10,8 @@
 #include "mc_index.h"
 
 /* Fails the test at the first thing that is not as it must be. */
-void index_check(struct mc_index *index);
+void index_check(struct mc_index *ix);
 
 /* How many nodes have no residency, child or head: those that may be freed. */
-uint32_t index_check_idle(struct mc_index *index);
+uint32_t index_check_idle(struct mc_index *ix);
 #endif
