@@ -51,15 +51,16 @@ static uint64_t block_of(uint64_t chain, uint64_t depth)
 
 static uint64_t resident_bytes(void)
 {
-    unsigned long long pages[2] = {0, 0};
+    char line[128] = "";
+    char *second = line;
     FILE *file = fopen("/proc/self/statm", "r");
     if (file) {
-        if (fscanf(file, "%llu %llu", &pages[0], &pages[1]) != 2) {
-            pages[1] = 0;
+        if (fgets(line, sizeof line, file)) {
+            (void)strtoull(line, &second, 10);
         }
         (void)fclose(file);
     }
-    return pages[1] * (uint64_t)sysconf(_SC_PAGESIZE);
+    return strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 /* ---- building ---------------------------------------------------------- */

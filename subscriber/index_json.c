@@ -158,7 +158,10 @@ static bool has_huge_number(struct mc_view line)
     bool is_quoted = false;
     size_t digits = 0;
     for (size_t at = 0; at <= line.len; at++) {
-        char c = at < line.len ? text[at] : ' ';
+        char c = ' ';
+        if (at < line.len) {
+            c = text[at];
+        }
         if (!is_quoted && c >= '0' && c <= '9') {
             digits++;
             continue;

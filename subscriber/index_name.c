@@ -105,13 +105,14 @@ uint32_t index_tenant_get(struct mc_index *ix, struct mc_view name)
 static size_t owner_text(const struct index_owner_key *key, char *text_out,
                          size_t *stem_at_out)
 {
+    static const char head[] = {'s', 't', 'o', 'r', 'e', ':'};
     size_t at = 0;
     if (key->is_store) {
-        memcpy(text_out, "store:", 6);
-        at = 6;
+        memcpy(text_out, head, sizeof head);
+        at = sizeof head;
     }
     *stem_at_out = at;
-    if (key->stem.len) {
+    if (key->stem.data) {
         memcpy(text_out + at, key->stem.data, key->stem.len);
     }
     at += key->stem.len;
@@ -140,8 +141,8 @@ static bool is_owner(const struct mc_index *ix, uint32_t id,
     return owner->is_used && owner->is_store == key->is_store &&
            (key->is_store || owner->rank == key->rank) &&
            owner->stem_len == key->stem.len &&
-           (key->stem.len == 0 || memcmp(name->bytes + owner->stem_at,
-                                         key->stem.data, key->stem.len) == 0);
+           (!key->stem.data || memcmp(name->bytes + owner->stem_at,
+                                      key->stem.data, key->stem.len) == 0);
 }
 
 /* Room for the bound on names, "store:" and a rank. */
