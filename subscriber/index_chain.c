@@ -9,6 +9,20 @@
 
 /* ---- linking ----------------------------------------------------------- */
 
+/* A list of marks is walked, whose marks leave it one by one: no session may be
+ * let go for room meanwhile, and no mark that left may become another one. */
+static void begin_grafting(struct mc_index *ix)
+{
+    ix->is_grafting = true;
+    ix->memory.is_frozen = true;
+}
+
+static void end_grafting(struct mc_index *ix)
+{
+    ix->is_grafting = false;
+    ix->memory.is_frozen = false;
+}
+
 /* The session's mark on a node that joins the run of its parent goes up into
  * the mark on that run. False if the session had to be let go. */
 static bool move_mark(struct mc_index *ix, uint32_t id, uint32_t run_id,
@@ -98,14 +112,14 @@ static bool join(struct mc_index *ix, uint32_t run_id, uint32_t parent,
 {
     bool is_whole = true;
     uint32_t first_mark = marks_of(ix, node);
-    ix->is_grafting = true;
+    begin_grafting(ix);
     for (uint32_t m = first_mark; m;) {
         uint32_t next = atomic_load_explicit(&mark_at(ix, m)->next_run,
                                              memory_order_relaxed);
         is_whole &= move_mark(ix, m, run_id, parent);
         m = next;
     }
-    ix->is_grafting = false;
+    end_grafting(ix);
     move_nodes(ix, run_id, node);
     if (first_mark) {
         index_run_count_tail(ix, run_id);
@@ -117,7 +131,7 @@ static bool hang(struct mc_index *ix, uint32_t parent, uint32_t node)
 {
     uint32_t run_id = index_run_make(ix, node);
     bool is_whole = true;
-    ix->is_grafting = true;
+    begin_grafting(ix);
     for (uint32_t m = marks_of(ix, node); m;) {
         const struct index_mark *mark = mark_at(ix, m);
         uint32_t next =
@@ -132,7 +146,7 @@ static bool hang(struct mc_index *ix, uint32_t parent, uint32_t node)
         }
         m = next;
     }
-    ix->is_grafting = false;
+    end_grafting(ix);
     atomic_store_explicit(&run_at(ix, run_id)->parent, parent,
                           memory_order_release);
     index_node_add_child(ix, parent);

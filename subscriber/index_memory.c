@@ -186,6 +186,9 @@ static void free_limbo(struct index_memory *memory, uint32_t which)
 
 bool index_memory_advance(struct index_memory *memory)
 {
+    if (memory->is_frozen) {
+        return false;
+    }
     uint64_t epoch = atomic_load_explicit(&memory->epoch, memory_order_relaxed);
     uint32_t used = atomic_load(&memory->seats_used);
     for (uint32_t i = 0; i < used; i++) {

@@ -71,6 +71,8 @@ struct index_memory {
     uint32_t seat_count;
     _Atomic uint32_t seats_used; /* seats beyond were never taken */
     struct index_seat *seats;
+    bool
+        is_frozen; /* what is retired may still be in lists: nothing is freed */
 };
 
 MC_CHECK_RESULT enum mc_err index_memory_init(struct index_memory *memory,

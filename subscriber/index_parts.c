@@ -73,6 +73,17 @@ static uint32_t parts_make(struct mc_index *ix, uint32_t node, uint32_t place)
     return id;
 }
 
+static void take_second(struct mc_index *ix, struct index_parts *parts)
+{
+    uint32_t second = parts->next;
+    struct index_parts *other = parts_at(ix, second);
+    memcpy(parts->have, other->have, sizeof parts->have);
+    parts->place = other->place;
+    parts->next = other->next;
+    other->node = 0;
+    index_pool_give(&ix->parts, second);
+}
+
 static void parts_free(struct mc_index *ix, uint32_t id)
 {
     struct index_parts *parts = parts_at(ix, id);
@@ -88,15 +99,13 @@ static void parts_free(struct mc_index *ix, uint32_t id)
         index_pool_give(&ix->parts, id);
         return;
     }
-    if (parts->next) { /* the second takes its place, and its record goes */
-        uint32_t second = parts->next;
-        struct index_parts *other = parts_at(ix, second);
-        memcpy(parts->have, other->have, sizeof parts->have);
-        parts->place = other->place;
-        parts->next = other->next;
-        other->node = 0;
-        index_pool_give(&ix->parts, second);
-        return;
+    /* The second takes its place, and its record goes. The sweep may have passed
+     * here already, so what was cleared must not move in. */
+    while (parts->next) {
+        take_second(ix, parts);
+        if (index_place_is_live(ix, parts->place)) {
+            return;
+        }
     }
     index_table_remove(&ix->parts_table, parts_tag(ix, node), id);
     parts->node = 0;

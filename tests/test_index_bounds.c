@@ -378,6 +378,83 @@ END_TEST
 
 /* ---- names ------------------------------------------------------------- */
 
+START_TEST(an_owner_that_was_empty_when_lost_is_let_go)
+{
+    struct mc_index_opts bounds = {.max_owners = 8};
+    struct mc_index *index = rig_index("u64", &bounds);
+    const uint64_t block = 7;
+    for (unsigned i = 0; i < 100; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "w%u", i);
+        const struct mc_index_engine engine = {rig_text("default"),
+                                               rig_text(name), 0};
+        ck_assert_int_eq(mc_index_engine_stored(index, &engine, MC_TIER_DEVICE,
+                                                NULL, &block, 1, rig_text("")),
+                         MC_INDEX_APPLIED);
+        mc_index_engine_removed(index, &engine, MC_TIER_DEVICE, &block, 1);
+        mc_index_worker_lost(index, rig_text(name));
+        while (mc_index_maintain(index, 1000)) {
+        }
+    }
+    for (unsigned i = 0; i < 100; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "n%u", i);
+        ck_assert_int_eq(rig_store(index, name, block, ""), MC_INDEX_APPLIED);
+        ck_assert_int_eq(rig_remove(index, name, block), MC_INDEX_APPLIED);
+        mc_index_source_lost(index, rig_text(name));
+        while (mc_index_maintain(index, 1000)) {
+        }
+    }
+    index_check(index);
+    mc_index_destroy(index);
+}
+END_TEST
+
+static enum mc_index_result store_part(struct mc_index *index,
+                                       const char *backend, uint64_t block,
+                                       int rank)
+{
+    char key[128];
+    (void)snprintf(key, sizeof key, "@tp_rank:%d@%048d%016llx", rank, 0,
+                   (unsigned long long)block);
+    return mc_index_stored(index, rig_text("default"), rig_text(backend),
+                           rig_text(key), rig_text("cpu"), rig_text(""));
+}
+
+/* The page of a store that is lost stands behind another's when the sweep comes
+ * by, and moves into its place as that one is finished. */
+START_TEST(parts_of_a_lost_store_are_not_inherited)
+{
+    enum { OTHERS = 4000 };
+    const uint64_t block = 0xabc;
+    for (uint32_t steps = OTHERS; steps < 2 * OTHERS; steps += 250) {
+        struct mc_index_opts bounds = {.max_nodes = 1 << 16};
+        struct mc_index *index = rig_index("vllm:tp=3", &bounds);
+        struct mc_index_reader *reader = rig_reader(index);
+        struct mc_index_place places[4];
+        struct mc_index_match match = {.places = places, .place_capacity = 4};
+        (void)store_part(index, "a", block, 0);
+        (void)store_part(index, "a", block, 1);
+        for (uint64_t i = 0; i < OTHERS; i++) {
+            (void)store_part(index, "a", 100000 + i, 0);
+        }
+        (void)store_part(index, "b", block, 0);
+        (void)store_part(index, "b", block, 1);
+        mc_index_source_lost(index, rig_text("b"));
+        (void)mc_index_maintain(index, steps);
+        (void)store_part(index, "a", block, 2);
+        while (mc_index_maintain(index, 100000)) {
+        }
+        ck_assert_int_eq(store_part(index, "c", block, 2), MC_INDEX_APPLIED);
+        mc_index_match(reader, rig_text("default"), &block, 1, &match);
+        ck_assert_uint_eq(match.place_count, 1);
+        ck_assert(mc_view_equal(places[0].owner, rig_text("store:a")));
+        mc_index_reader_destroy(reader);
+        mc_index_destroy(index);
+    }
+}
+END_TEST
+
 START_TEST(names_that_do_not_fit_are_refused_and_change_nothing)
 {
     struct mc_index_opts bounds = {0};
@@ -449,6 +526,8 @@ int main(void)
     tcase_add_test(owners,
                    a_cleared_owner_is_empty_at_once_however_much_it_held);
     tcase_add_test(owners, slots_of_cleared_owners_are_used_again);
+    tcase_add_test(owners, an_owner_that_was_empty_when_lost_is_let_go);
+    tcase_add_test(owners, parts_of_a_lost_store_are_not_inherited);
     tcase_add_test(owners, many_workers_hold_one_chain);
     suite_add_tcase(suite, owners);
     TCase *names = tcase_create("names");
