@@ -47,6 +47,9 @@ struct name *name_pool_find(const struct name_pool *pool, struct mc_view text)
 static enum mc_err add(struct name_pool *pool, uint32_t hash,
                        struct mc_view text, struct name **name_out)
 {
+    if (text.len > NAME_LEN_MAX) {
+        return MC_ERR_BUFFER_OVERFLOW;
+    }
     enum mc_err err = slot_table_reserve(&pool->table);
     if (err != MC_OK) {
         return err;

@@ -25,7 +25,12 @@ struct name_pool { /* zeroed is empty, hashed without a seed */
 
 void name_pool_fini(struct name_pool *pool); /* frees all that is left */
 
-/* Holds a name once more; *name_out is NULL for none. Errors: MC_ERR_NOMEM. */
+/* No publisher that keeps to mc_limits.h has longer ones; with it the pool is
+ * bounded by the number of its holders. */
+#define NAME_LEN_MAX 4096
+
+/* Holds a name once more; *name_out is NULL for none. Errors: MC_ERR_NOMEM,
+ * MC_ERR_BUFFER_OVERFLOW (too long). */
 MC_CHECK_RESULT enum mc_err name_pool_hold(struct name_pool *pool,
                                            struct mc_view text,
                                            struct name **name_out);

@@ -303,7 +303,9 @@ enum mc_err mc_subscriber_poll(struct mc_subscriber *subscriber, int timeout_ms,
     if (subscriber->own_thread) {
         return MC_ERR_UNAVAILABLE_IN_CURRENT_MODE;
     }
-    size_t messages = subscriber->is_stepping ? 1 : 0;
+    bool is_halfway =
+        subscriber->is_stepping && !stream_is_done(subscriber->stream);
+    size_t messages = is_halfway ? 1 : 0;
     size_t handled = finish_current(subscriber);
     uint64_t deadline_ns = deadline_of(timeout_ms);
     for (;;) {
