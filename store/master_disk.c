@@ -70,7 +70,8 @@ static enum mc_err find_version(const struct turn *turn, uint64_t version,
     return MC_OK;
 }
 
-/* Counts a disk copy in; the version has extras. */
+/* Counts a disk copy in; the version has extras. A client that has expired since
+ * the call began gets none: its expiry may have passed this shard. */
 static enum mc_err add_disk(const struct turn *turn, uint32_t index,
                             uint32_t client)
 {
@@ -78,6 +79,9 @@ static enum mc_err add_disk(const struct turn *turn, uint32_t index,
     struct mci_master *master = turn->change.master;
     struct mci_record *record = mci_pool_at(&shard->pool, index);
     struct mci_extras *extras = mci_label_extras(record->label);
+    if (atomic_load(&mci_writer_at(master, client)->is_expired)) {
+        return MC_ERR_CLIENT_NOT_FOUND;
+    }
     if (record->marks & MCI_MARK_DISK) {
         return extras->disk_client == client ? MC_OK
                                              : MC_ERR_OBJECT_ALREADY_EXISTS;

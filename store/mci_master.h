@@ -279,7 +279,7 @@ mci_master_replica_clear(struct mci_master *master, const struct mci_call *call,
 
 /* The calling client holds a copy of this version on disk. results: 0 (again
  * too), -704, -300 (another version is readable now), -705 (another client has
- * a disk copy), -901, -11, -400. */
+ * a disk copy), -103 (expired meanwhile), -901, -11, -400. */
 struct mci_disk_row {
     struct mc_view key;
     uint64_t version;

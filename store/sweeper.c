@@ -8,7 +8,9 @@
 #include "mci_clock.h"
 
 #define PAUSE_NS (10 * MCI_NS_PER_MS)
-#define LOG_WAIT_MS 100 /* for room in the event log, in one step */
+/* For room in the event log, in one step: longer than what makes a bulk producer
+ * overdue, or the sweep would never get its turn on a log that stays full. */
+#define LOG_WAIT_MS 300
 
 static void pause_until_next(struct mci_sweeper *sweeper)
 {
