@@ -11,10 +11,15 @@
 
 void client_open(struct client_rig *rig, const struct mc_client_opts *opts)
 {
-    static const struct mc_client_opts defaults = {.segment_bytes = MIB};
+    struct mc_client_opts given = {.segment_bytes = MIB};
+    if (opts) {
+        given = *opts;
+    }
+    if (given.store.eviction_high_watermark == 0) {
+        given.store.eviction_high_watermark = 1.0;
+    }
     *rig = (struct client_rig){0};
-    ck_assert_int_eq(mc_client_open(opts ? opts : &defaults, &rig->client),
-                     MC_OK);
+    ck_assert_int_eq(mc_client_open(&given, &rig->client), MC_OK);
     rig->log = mci_client_log(rig->client);
     ck_assert_int_eq(mci_event_log_attach(rig->log), MC_OK);
     rig->last_id = mci_event_log_last_id(rig->log);

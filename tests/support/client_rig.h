@@ -31,7 +31,8 @@ struct client_rig {
     char *text;
 };
 
-/* opts may be NULL: 1 MiB, nothing else. */
+/* opts may be NULL: 1 MiB, nothing else. Unless a high watermark is given there
+ * is no background eviction, which would come between any two calls. */
 void client_open(struct client_rig *rig, const struct mc_client_opts *opts);
 void client_close(struct client_rig *rig);
 
