@@ -29,7 +29,7 @@
 
 #include "mc_err.h"
 #include "mc_limits.h"
-#include "mc_medium.h"
+#include "mc_object.h"
 #include "mc_publisher.h"
 #include "mc_view.h"
 
@@ -38,9 +38,6 @@ extern "C" {
 #endif
 
 struct mc_client; /* opaque */
-
-#define MC_NONE \
-    UINT64_MAX /* where 0 means the default: really none, really 0 */
 
 /* Behaviour of the store core; all zero = the defaults. Used with master
  * "embedded" only: a master process has flags of the same names. */
@@ -87,47 +84,6 @@ void mc_client_close(struct mc_client *client);
 
 /* ---- writing ---------------------------------------------------------- */
 
-enum mc_soft_pin_action {
-    MC_SOFT_PIN_PRESERVE = 0,
-    MC_SOFT_PIN_ENABLE = 1,
-    MC_SOFT_PIN_DISABLE = 2
-};
-
-enum mc_data_type {
-    MC_DATA_UNKNOWN = 0,
-    MC_DATA_KVCACHE = 1,
-    MC_DATA_TENSOR = 2,
-    MC_DATA_WEIGHT = 3,
-    MC_DATA_SAMPLE = 4,
-    MC_DATA_ACTIVATION = 5,
-    MC_DATA_GRADIENT = 6,
-    MC_DATA_OPTIMIZER_STATE = 7,
-    MC_DATA_METADATA = 8,
-    MC_DATA_GENERAL = 9
-};
-
-/* How to store; NULL or all zero = one copy in memory, no pin, no tag. All
- * pointers are borrowed for the call. */
-struct mc_replicate_config {
-    uint32_t replica_num; /* 0 = 1; copies on distinct clients, best effort */
-    uint32_t nof_replica_num; /* not built: over 0 answers -600 */
-    uint32_t dfs_replica_num; /* not built: over 0 answers -1601 */
-    enum mc_soft_pin_action soft_pin_action;
-    uint64_t soft_pin_ttl_ms; /* with ENABLE only; 0 = the default,
-                                 MC_NONE = 0 ms, an ordinary object */
-    bool with_hard_pin;       /* never evicted */
-    enum mc_data_type data_type;
-    const char *preferred_segment;
-    const char *const *preferred_segments;
-    size_t preferred_segment_count;
-    bool prefer_alloc_in_same_node;
-    const struct mc_view *group_ids; /* one per key, none or empty: ungrouped */
-    size_t group_id_count;
-    const struct mc_view
-        *session_ids; /* one per key, none or empty: untagged */
-    size_t session_id_count;
-};
-
 /* Stores len bytes under a key. An existing readable object stays as it is and
  * the answer is MC_OK; so it is while another put of the key is under way, whose
  * writer decides what becomes of it.
@@ -160,11 +116,6 @@ mc_client_batch_upsert(struct mc_client *client, const struct mc_view *keys,
                        int64_t *results_out);
 
 /* ---- reading ---------------------------------------------------------- */
-
-struct mc_span {
-    void *data;
-    size_t len;
-};
 
 /* Copies an object to the head of a buffer; *size_out gets its size. Takes a
  * lease. Errors: -704, -703 (being written), -400, -600 (object longer than the
@@ -210,22 +161,6 @@ MC_CHECK_RESULT enum mc_err mc_client_get_size(struct mc_client *client,
                                                struct mc_view key,
                                                uint64_t *size_out);
 
-enum mc_object_state {
-    MC_OBJECT_ABSENT = 0,
-    MC_OBJECT_WRITING = 1, /* a write is open, nothing is readable */
-    MC_OBJECT_READABLE = 2
-};
-
-struct mc_probe {
-    enum mc_object_state state;
-    unsigned media; /* mask of enum mc_medium; all below: readable only */
-    uint64_t size;
-    uint64_t version;   /* differs between any two versions of a key */
-    uint64_t lease_ms;  /* true time left of its anonymous lease */
-    size_t session_len; /* 0: untagged */
-    char session[MC_SESSION_ID_LEN_MAX];
-};
-
 /* Asks without leaving a trace: no lease, no recency. probes_out[0..count);
  * results_out: 0, or a code for a bad key (its probe is zeroed). */
 MC_CHECK_RESULT enum mc_err mc_client_batch_probe(struct mc_client *client,
@@ -236,18 +171,6 @@ MC_CHECK_RESULT enum mc_err mc_client_batch_probe(struct mc_client *client,
 MC_CHECK_RESULT enum mc_err mc_client_probe(struct mc_client *client,
                                             struct mc_view key,
                                             struct mc_probe *probe_out);
-
-/* A readable object as a list shows it; views are valid during the call. */
-struct mc_object_row {
-    struct mc_view tenant_id;
-    struct mc_view key;
-    struct mc_view group_id;   /* none: ungrouped */
-    struct mc_view session_id; /* none: untagged */
-    unsigned media;
-    uint64_t size;
-    uint64_t version;
-    uint64_t last_event_id; /* newest event of this key's media */
-};
 
 /* Return false to end the walk. Runs without locks held; may call the client. */
 typedef bool (*mc_client_list_fn)(void *ctx, const struct mc_object_row *row);

@@ -30,12 +30,9 @@
 
 #include "mc_client.h"
 #include "mc_err.h"
-#include "mc_limits.h"
-#include "mc_medium.h"
-#include "mc_view.h"
 #include "mci_event_log.h"
+#include "mci_row.h"
 
-#define MCI_REPLICAS_MAX 4      /* memory copies made of one object */
 #define MCI_SEGMENTS_MAX 4096   /* mounted at a time */
 #define MCI_CLIENTS_MAX 1048575 /* registered at a time */
 #define MCI_SHARDS_MAX 65536
@@ -122,30 +119,6 @@ mci_master_segment_step(struct mci_master *master, uint32_t segment,
 
 /* ---- writing ---------------------------------------------------------- */
 
-struct mci_attempt {
-    uint64_t epoch;
-    uint64_t number; /* 0: none */
-};
-
-/* A range of a segment. */
-struct mci_place {
-    uint64_t offset;
-    uint32_t segment;
-};
-
-/* One object to be written; the same row goes through start and end. */
-struct mci_write_row {
-    struct mc_view key;
-    struct mc_view session_id;  /* start: none or empty = untagged */
-    struct mc_view group_id;    /* start: none or empty = ungrouped */
-    uint64_t size;              /* start */
-    struct mci_attempt attempt; /* start: out; end, revoke: in */
-    struct mci_place places[MCI_REPLICAS_MAX]; /* start: out */
-    uint32_t place_count;                      /* start: out */
-    bool in_doubt; /* revoke: bytes may still land, so quarantine */
-    enum mc_err err;
-};
-
 /* Opens an attempt per row. config may be NULL; its vectors are not looked at,
  * the rows' are; the first bad id refuses the whole call with -600.
  * Rows: -705 (put: something readable is there, or another put of a living
@@ -177,13 +150,6 @@ MC_CHECK_RESULT enum mc_err mci_master_put_revoke(struct mci_master *master,
                                                   struct mci_write_row *rows,
                                                   size_t count);
 
-enum mci_fate {
-    MCI_FATE_UNKNOWN = 0, /* not this client's, never started or long ago */
-    MCI_FATE_OPEN = 1,
-    MCI_FATE_COMMITTED = 2,
-    MCI_FATE_REFUSED = 3, /* revoked, expired, or without space at its end */
-    MCI_FATE_DROPPED = 4  /* its end found the key readable, and answered 0 */
-};
 enum mci_fate mci_master_attempt_fate(struct mci_master *master,
                                       uint32_t client,
                                       struct mci_attempt attempt);
@@ -194,26 +160,6 @@ mci_master_attempt_touch(struct mci_master *master, const struct mci_call *call,
                          struct mc_view key, struct mci_attempt attempt);
 
 /* ---- reading ---------------------------------------------------------- */
-
-/* A version that is held cannot be reused, whatever leases say. */
-struct mci_hold {
-    uint32_t shard;
-    uint32_t index; /* 0: none */
-};
-
-struct mci_read_row {
-    struct mc_view key;
-    bool want_hold; /* by a reader inside this process */
-    /* out */
-    enum mc_err err;
-    uint32_t place_count; /* copies in memory; 0: on disk only */
-    struct mci_place places[MCI_REPLICAS_MAX];
-    struct mci_hold hold;
-    unsigned media;
-    uint64_t size;
-    uint64_t version;
-    uint64_t lease_left_ns; /* from now_ns on, true also for groups */
-};
 
 /* Answers where the bytes are and takes a lease. Rows: -704, -703 (being
  * written), -400. */
