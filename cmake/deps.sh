@@ -4,12 +4,14 @@
 # .ci/run; nothing is done before mc_deps_install is called.
 
 mc_deps_build="build-essential cmake ninja-build pkg-config libzmq3-dev
-libmsgpack-dev libutf8proc-dev libxxhash-dev libjson-c-dev libpcre2-dev"
+libmsgpack-dev libutf8proc-dev libxxhash-dev libjson-c-dev libpcre2-dev
+libssl-dev libcurl4-openssl-dev libmicrohttpd-dev"
 
-mc_deps_test="check libsubunit-dev python3 python3-zmq python3-msgpack"
+mc_deps_test="check libsubunit-dev python3 python3-zmq python3-msgpack curl
+openssl iproute2"
 
-# Peers that come from the distribution; no target needs one so far.
-mc_deps_bench=""
+# Peers that come from the distribution.
+mc_deps_bench="redis-server memcached"
 
 # The runtime of clang's sanitizers and fuzzer is named per version.
 mc_deps_ci="clang clang-format clang-tidy libclang-rt-14-dev valgrind"

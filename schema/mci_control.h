@@ -3,7 +3,7 @@
  *
  * A frame is a length (u32, little endian, of what follows) and one msgpack
  * array. A request is [version, op, slot, number, time_left_ms, client,
- * incarnation, epoch, args], its answer [version, slot, number, code, result];
+ * incarnation, epoch, tenant or nil, args], its answer [version, slot, number, code, result];
  * all positional, with bounds, read by the strict reader. A slot has one request
  * outstanding; a request that is sent again keeps slot and number (SAFETY C).
  *

@@ -31,6 +31,7 @@
 #include "mc_limits.h"
 #include "mc_object.h"
 #include "mc_publisher.h"
+#include "mc_tls.h"
 #include "mc_view.h"
 
 #ifdef __cplusplus
@@ -58,28 +59,62 @@ struct mc_store_opts {
 
 /* All zero = an embedded store of 64 MiB without events. Strings are copied. */
 struct mc_client_opts {
-    const char *master;     /* NULL or "embedded" */
+    const char *master;     /* NULL or "embedded"; or host:port of a master */
     uint64_t segment_bytes; /* memory lent to the store; 0 = 64 MiB, MC_NONE: 0.
                                 Rounded up to whole pages */
     bool no_prefault;       /* touch pages on first use and not at open */
     const char *tenant;     /* NULL or "" = "default" */
-    uint32_t timeout_ms;    /* longest wait of a call; 0 = 30 s */
-    struct mc_store_opts store;
-    struct mc_publisher_opts events;
+    uint32_t timeout_ms;    /* longest wait of a call; 0 = MC_RPC_TIMEOUT_MS of
+                                the environment, or 30 s */
+    /* *_into and *_from also take memory that was not registered. Not with rdma,
+     * which cannot. */
+    bool any_memory;
+    struct mc_store_opts store;      /* embedded only */
+    struct mc_publisher_opts events; /* embedded only */
+
+    /* With a master process only. */
+    const char *local_hostname;  /* "host" or "host:port", by which others reach
+                                    this process; NULL = 127.0.0.1; without a
+                                    port one is looked for from 12300 to 14300 */
+    const char *metadata_server; /* NULL or "P2PHANDSHAKE", or
+                                    http://host:port/metadata */
+    const char *protocol;        /* NULL or "tcp"; "rdma" where it is built; any
+                                    other -1012 */
+    const char
+        *transport; /* NULL or "auto", "tcp", "shm": what bytes may take */
+    uint64_t local_buffer_bytes;  /* for get_buffer; 0 = 16 MiB, MC_NONE: 0 */
+    uint32_t transfer_timeout_ms; /* 0 = MC_TRANSFER_TIMEOUT_MS, or 60 s */
+    const struct mc_tls_opts *tls;
+    bool with_http;     /* /health /metrics /metrics/summary /version */
+    uint16_t http_port; /* 0 = 9300; MC_HTTP_ANY: a free one */
 };
+#define MC_HTTP_ANY UINT16_MAX
 
 /* Opens a client. The caller owns it and ends it with mc_client_close. Bound
- * sockets are bound when this returns.
- * Errors: MC_ERR_INVALID_PARAMS (a setting out of range; a bind endpoint
- * without backend id or the other way round; not UTF-8; an endpoint that
- * cannot be bound, with a line in the log that names it),
+ * sockets are bound when this returns, and with a master process its segment is
+ * mounted.
+ * Errors, each with a line in the log: MC_ERR_INVALID_PARAMS (a setting out of
+ * range; a bind endpoint without backend id or the other way round; not UTF-8;
+ * an address that is none; a port that is taken, which is named),
  * MC_ERR_UNAVAILABLE_IN_CURRENT_MODE (a tenant other than "default" without
- * enable_multi_tenants), MC_ERR_NOT_SUPPORTED (another master than
- * "embedded"), MC_ERR_NOMEM. */
+ * enable_multi_tenants), MC_ERR_NOT_SUPPORTED (protocol; a master that speaks
+ * another version, both are named), MC_ERR_RPC_FAIL, MC_ERR_RPC_TIMEOUT (master
+ * not reached), MC_ERR_SEGMENT_ALREADY_EXISTS (a living client has this name),
+ * MC_ERR_NOMEM. */
 MC_CHECK_RESULT enum mc_err mc_client_open(const struct mc_client_opts *opts,
                                            struct mc_client **client_out);
 
-/* Stops, sends what is queued (at most 2 s), joins, frees. NULL is fine. */
+/* The settings by position that others open their stores with; sizes of 0 mean
+ * none. Environment: docs/operations.md. Errors as mc_client_open. */
+MC_CHECK_RESULT enum mc_err
+mc_client_setup(const char *local_hostname, const char *metadata_server,
+                uint64_t global_segment_size, uint64_t local_buffer_size,
+                const char *protocol, const char *device_names,
+                const char *master_server_address,
+                struct mc_client **client_out);
+
+/* Stops, sends what is queued (at most 2 s), takes its segments out of the store,
+ * joins, frees. NULL is fine. */
 void mc_client_close(struct mc_client *client);
 
 /* ---- writing ---------------------------------------------------------- */
@@ -115,6 +150,59 @@ mc_client_batch_upsert(struct mc_client *client, const struct mc_view *keys,
                        const struct mc_replicate_config *config,
                        int64_t *results_out);
 
+/* ---- registered memory ------------------------------------------------ */
+
+/* Memory that *_from and *_into calls may name: a range within one registered
+ * range, else -600. The same range again is counted. Errors: -600 (NULL, 0,
+ * wrapping, overlapping another), -11. */
+MC_CHECK_RESULT enum mc_err mc_client_register_buffer(struct mc_client *client,
+                                                      void *base, size_t len);
+/* Waits for calls under way that name it, at most the client's timeout. Errors:
+ * -600 (no range begins there), -901 (still in use: it stays registered). */
+MC_CHECK_RESULT enum mc_err
+mc_client_unregister_buffer(struct mc_client *client, void *base);
+
+/* ---- writing from registered memory ------------------------------------ */
+
+MC_CHECK_RESULT enum mc_err
+mc_client_put_from(struct mc_client *client, struct mc_view key,
+                   const void *data, size_t len,
+                   const struct mc_replicate_config *config);
+MC_CHECK_RESULT enum mc_err
+mc_client_upsert_from(struct mc_client *client, struct mc_view key,
+                      const void *data, size_t len,
+                      const struct mc_replicate_config *config);
+/* Rows as mc_client_batch_put. */
+MC_CHECK_RESULT enum mc_err
+mc_client_batch_put_from(struct mc_client *client, const struct mc_view *keys,
+                         const struct mc_span *values, size_t count,
+                         const struct mc_replicate_config *config,
+                         int64_t *results_out);
+MC_CHECK_RESULT enum mc_err mc_client_batch_upsert_from(
+    struct mc_client *client, const struct mc_view *keys,
+    const struct mc_span *values, size_t count,
+    const struct mc_replicate_config *config, int64_t *results_out);
+
+/* The spans of one object, in order; at most MC_SPANS_MAX (-600 of the row). */
+struct mc_spans {
+    const struct mc_span *spans;
+    size_t count;
+};
+MC_CHECK_RESULT enum mc_err mc_client_batch_put_from_multi_buffers(
+    struct mc_client *client, const struct mc_view *keys,
+    const struct mc_spans *values, size_t count,
+    const struct mc_replicate_config *config, int64_t *results_out);
+
+/* One object from parts, which need not be registered. */
+MC_CHECK_RESULT enum mc_err
+mc_client_put_parts(struct mc_client *client, struct mc_view key,
+                    const struct mc_span *parts, size_t count,
+                    const struct mc_replicate_config *config);
+MC_CHECK_RESULT enum mc_err
+mc_client_upsert_parts(struct mc_client *client, struct mc_view key,
+                       const struct mc_span *parts, size_t count,
+                       const struct mc_replicate_config *config);
+
 /* ---- reading ---------------------------------------------------------- */
 
 /* Copies an object to the head of a buffer; *size_out gets its size. Takes a
@@ -144,6 +232,74 @@ MC_CHECK_RESULT enum mc_err mc_client_batch_get(struct mc_client *client,
                                                 struct mc_span *spans_out,
                                                 int64_t *results_out);
 void mc_client_free(void *data); /* NULL is fine */
+
+/* Scatters each object over its spans, in order; results: its size, or a code
+ * (-600: longer than the spans, and no byte is moved). prefer_same_node: a copy
+ * on this machine is taken before others. */
+MC_CHECK_RESULT enum mc_err mc_client_batch_get_into_multi_buffers(
+    struct mc_client *client, const struct mc_view *keys,
+    const struct mc_spans *buffers, size_t count, bool prefer_same_node,
+    int64_t *results_out);
+
+/* One piece of an object to one place in a buffer. */
+struct mc_range {
+    uint64_t to;   /* offset in the buffer */
+    uint64_t from; /* offset in the object */
+    uint64_t len;
+};
+struct mc_range_row {
+    struct mc_view key;
+    const struct mc_range *ranges;
+    size_t count;
+    int64_t *results; /* per range: bytes, or a code; the row's memory */
+};
+/* Reads pieces of objects into one registered buffer; a piece outside of its
+ * object or of the buffer answers -600 and the others go on. A lease that runs
+ * short meanwhile is renewed. */
+MC_CHECK_RESULT enum mc_err
+mc_client_get_into_ranges(struct mc_client *client, void *buffer,
+                          size_t capacity, const struct mc_range_row *rows,
+                          size_t count);
+
+/* An object's bytes in the client's local buffer. */
+struct mc_buffer {
+    const void *data;
+    size_t len;
+    void *owner; /* for release */
+};
+/* Copies an object into the local buffer (opts.local_buffer_bytes); the caller
+ * gives it back with mc_client_release_buffer. Errors as get_into; -200 (the
+ * local buffer is full). */
+MC_CHECK_RESULT enum mc_err mc_client_get_buffer(struct mc_client *client,
+                                                 struct mc_view key,
+                                                 struct mc_buffer *buffer_out);
+MC_CHECK_RESULT enum mc_err
+mc_client_batch_get_buffer(struct mc_client *client, const struct mc_view *keys,
+                           size_t count, struct mc_buffer *buffers_out,
+                           int64_t *results_out);
+/* {NULL, 0, NULL} is fine. Before close. */
+void mc_client_release_buffer(struct mc_client *client,
+                              struct mc_buffer *buffer);
+
+/* Where one copy of an object is. */
+struct mc_replica {
+    enum mc_medium medium; /* cpu: memory; disk: on a client's disk */
+    uint64_t size;
+    uint64_t address;   /* in its owner; memory only */
+    char protocol[16];  /* "tcp" */
+    char endpoint[280]; /* host:port of the owner */
+    char segment[280];  /* its label */
+};
+#define MC_REPLICAS_MAX 8
+struct mc_replicas {
+    uint32_t count;
+    uint64_t version;
+    struct mc_replica rows[MC_REPLICAS_MAX];
+};
+/* results_out: the count, or a code. Takes a read lease. */
+MC_CHECK_RESULT enum mc_err mc_client_batch_get_replicas(
+    struct mc_client *client, const struct mc_view *keys, size_t count,
+    struct mc_replicas *replicas_out, int64_t *results_out);
 
 /* ---- asking ----------------------------------------------------------- */
 
@@ -205,6 +361,30 @@ MC_CHECK_RESULT enum mc_err mc_client_remove_all(struct mc_client *client,
                                                  bool force,
                                                  uint64_t *removed_out);
 
+/* ---- segments ----------------------------------------------------------- */
+
+/* With a master process only, else -1012. A segment is named by the number that
+ * mount answers; it is valid until it is unmounted. */
+
+/* Lends memory of the caller, which stays the caller's and must live until it is
+ * unmounted; it is not offered over shared memory. Errors: -600 (NULL, 0,
+ * overlapping a segment of this client), -200, -11, those of the link. */
+MC_CHECK_RESULT enum mc_err mc_client_mount_segment(struct mc_client *client,
+                                                    void *base, uint64_t bytes,
+                                                    uint32_t *segment_out);
+/* Makes memory (as the segment at open) and lends it. *bytes_out: as made. */
+MC_CHECK_RESULT enum mc_err
+mc_client_allocate_and_mount_segment(struct mc_client *client, uint64_t bytes,
+                                     uint32_t *segment_out,
+                                     uint64_t *bytes_out);
+/* Takes a segment back. With grace_ms its objects stay readable that long, but
+ * nothing new is placed there; the call returns when it is over. Memory that was
+ * made is freed. Errors: -600 (not a segment of this client), those of the link;
+ * then it is still mounted. */
+MC_CHECK_RESULT enum mc_err mc_client_unmount_segment(struct mc_client *client,
+                                                      uint32_t segment,
+                                                      uint64_t grace_ms);
+
 /* ---- state ------------------------------------------------------------ */
 
 struct mc_client_stats {
@@ -224,6 +404,17 @@ struct mc_client_stats {
 };
 void mc_client_stat(struct mc_client *client,
                     struct mc_client_stats *stats_out);
+
+/* The client's host:port, which is the label of its segments; "embedded" for an
+ * embedded store. Borrowed, valid until close. */
+const char *mc_client_hostname(const struct mc_client *client);
+
+/* 0: healthy; 1: not known to the master now; 2: master unreachable. Never
+ * blocks. */
+int mc_client_health(const struct mc_client *client);
+
+/* As bound, or 0. */
+uint16_t mc_client_http_port(const struct mc_client *client);
 
 /* Id of the newest event, 0 before the first. Two equal readings around a list
  * say that the list is the state as of that event. */

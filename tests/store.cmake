@@ -1,5 +1,5 @@
 # The rooms of store/, and what the store as a whole promises.
-set(store_parts mc_store mc_events mckv-base)
+set(store_parts mc_store mc_transfer mc_events mckv-base)
 foreach(room extent extent_claim segment regex)
   mc_test(store ${room} LINK ${store_parts})
 endforeach()
