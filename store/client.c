@@ -231,8 +231,9 @@ static void stat_events(struct mc_client *client,
 
 void mc_client_stat(struct mc_client *client, struct mc_client_stats *stats_out)
 {
-    struct mci_master_stats master;
-    client->link.ops->stat(client->link.ctx, &master);
+    const struct mci_call call = mci_client_call(client);
+    struct mci_master_stats master = {.objects = 0};
+    (void)client->link.ops->stat(client->link.ctx, &call, &master);
     struct mc_client_stats stats = {.capacity_bytes = master.capacity_bytes,
                                     .allocated_bytes = master.allocated_bytes,
                                     .leased_only_bytes =

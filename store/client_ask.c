@@ -119,7 +119,8 @@ enum mc_err mc_client_list(struct mc_client *client, mc_client_list_fn fn,
         return err;
     }
     while (err == MC_OK && !cursor.at_end) {
-        err = client->link.ops->list(client->link.ctx, tenant, &cursor, &page);
+        err = client->link.ops->list(client->link.ctx, &call, tenant, &cursor,
+                                     &page);
         if (err == MC_OK && !show_page(&page, fn, ctx)) {
             break;
         }

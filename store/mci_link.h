@@ -4,7 +4,9 @@
  * A small table of functions with what mci_master.h says of each. The direct
  * link calls a master in the same process; a link over a framed socket has the
  * same functions. Codes of the link itself (-900, -901) come as a refusal of the
- * whole call.
+ * whole call, and stand in every row. A batch of starts, ends or removes over
+ * 64 MiB goes in several messages: once one was answered, the call answers MC_OK,
+ * and such a code may stand in the later rows.
  * Threads: any thread.
  */
 #ifndef MCI_LINK_H
@@ -42,9 +44,20 @@ struct mci_link_ops {
                                    uint64_t *removed_out);
     enum mc_err (*remove_all)(void *ctx, const struct mci_call *call,
                               bool force, uint64_t *removed_out);
-    enum mc_err (*list)(void *ctx, struct mc_view tenant,
-                        struct mci_cursor *cursor, struct mci_page *page);
-    void (*stat)(void *ctx, struct mci_master_stats *stats_out);
+    /* Tenant: none = of all tenants; what the call says is not looked at. */
+    enum mc_err (*list)(void *ctx, const struct mci_call *call,
+                        struct mc_view tenant, struct mci_cursor *cursor,
+                        struct mci_page *page);
+    enum mc_err (*stat)(void *ctx, const struct mci_call *call,
+                        struct mci_master_stats *stats_out);
+    /* What became of attempts of this client. */
+    enum mc_err (*attempt_fate)(void *ctx, const struct mci_call *call,
+                                const struct mci_attempt *attempts,
+                                size_t count, enum mci_fate *fates_out);
+    /* Says that the writer is still at it. Rows, of which key and attempt are
+     * looked at: 0, -300 (not open). */
+    enum mc_err (*attempt_touch)(void *ctx, const struct mci_call *call,
+                                 struct mci_write_row *rows, size_t count);
 };
 
 struct mci_master_link {
