@@ -50,6 +50,31 @@ static inline void mci_put_be64(void *p, uint64_t v)
     memcpy(p, &v, sizeof v);
 }
 
+/* Little-endian, as the host is. */
+static inline uint32_t mci_get_le32(const void *p)
+{
+    uint32_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static inline uint64_t mci_get_le64(const void *p)
+{
+    uint64_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static inline void mci_put_le32(void *p, uint32_t v)
+{
+    memcpy(p, &v, sizeof v);
+}
+
+static inline void mci_put_le64(void *p, uint64_t v)
+{
+    memcpy(p, &v, sizeof v);
+}
+
 /* *sum_out = a + b, *product_out = a * b; false, and nothing written, where it
  * would wrap. */
 static inline bool mci_add_size(size_t a, size_t b, size_t *sum_out)

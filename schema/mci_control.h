@@ -98,7 +98,8 @@ void mci_answer_recode(struct mci_pack *pack, size_t at, enum mc_err code);
 
 /* Of a frame without its length. Next to read: args, or the result. A request of
  * another version is read as far as its slot and number, and `version` says
- * which it is; then the unpack is at fault (RANGE). */
+ * which it is; then the unpack is at fault (RANGE). The result of a refused
+ * request is nil, but for hello. */
 void mci_request_read(struct mci_unpack *unpack, struct mci_request *request);
 void mci_answer_read(struct mci_unpack *unpack, struct mci_answer *answer);
 
@@ -294,12 +295,33 @@ void mci_end_row_unpack(struct mci_unpack *unpack, uint64_t epoch,
 /* ---- keys -------------------------------------------------------------- */
 
 /* args of get, exist, get_size, probe: [key...]; of remove: [force, [key...]];
- * of replica_clear: [segment, [key...]]; of attempt_touch: [[key, number]...];
- * of attempt_fate: [number...], result [fate...]. */
+ * of remove_by_regex: [force, regex]; of remove_all: a bool, force; of
+ * replica_clear: [segment, [key...]]; of attempt_touch: [[key, number]...]; of
+ * attempt_fate: [number...], result [fate...]. The result of remove_by_regex and
+ * remove_all is a count, also with code -901.
+ *
+ * Keys, ids, tenants and expressions are judged by whoever executes the request,
+ * so they are read as bytes of any kind; what is too long is sent and read as
+ * one byte over its limit. */
 void mci_keys_pack(struct mci_pack *pack, const struct mc_view *keys,
                    size_t count);
-/* A key over its limit is read as an empty one: its row answers -400. */
 struct mc_view mci_key_unpack(struct mci_unpack *unpack);
+
+void mci_remove_pack(struct mci_pack *pack, bool force,
+                     const struct mc_view *keys, size_t count);
+/* The count; the keys follow. */
+uint32_t mci_remove_unpack(struct mci_unpack *unpack, bool *force_out);
+void mci_regex_pack(struct mci_pack *pack, bool force, struct mc_view regex);
+struct mc_view mci_regex_unpack(struct mci_unpack *unpack, bool *force_out);
+void mci_clear_pack(struct mci_pack *pack, uint32_t segment,
+                    const struct mc_view *keys, size_t count);
+/* The count; the keys follow. */
+uint32_t mci_clear_unpack(struct mci_unpack *unpack, uint32_t *segment_out);
+/* One row; mci_rows_pack and mci_rows_unpack come first. */
+void mci_touch_row_pack(struct mci_pack *pack, struct mc_view key,
+                        uint64_t number);
+struct mc_view mci_touch_row_unpack(struct mci_unpack *unpack,
+                                    uint64_t *number_out);
 
 /* A row of the result of get: a code below 0, or [size, version, media,
  * lease_left_ns, [[segment, offset, deadline_ns, tag]...]]. */
@@ -314,6 +336,9 @@ int64_t mci_probe_unpack(struct mci_unpack *unpack, struct mc_probe *probe);
 
 /* Rows of exist, get_size, remove, end...: one integer each. */
 void mci_results_pack(struct mci_pack *pack, const int64_t *results,
+                      size_t count);
+/* Without the head, for results that come in slices after mci_rows_pack. */
+void mci_results_more(struct mci_pack *pack, const int64_t *results,
                       size_t count);
 int64_t mci_result_unpack(struct mci_unpack *unpack);
 
