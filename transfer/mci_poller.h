@@ -31,7 +31,8 @@ mci_poller_create(const struct mci_poller_opts *opts,
  * watched stays the caller's to close. NULL is fine. */
 void mci_poller_destroy(struct mci_poller *poller);
 
-/* Embedded in what is watched. */
+/* Embedded in what is watched. EPOLLERR and EPOLLHUP are told whatever was asked
+ * for, again and again: whoever cannot act on them now takes the watch out. */
 struct mci_watch {
     void (*ready)(struct mci_watch *watch, uint32_t events); /* EPOLL* */
     int fd;

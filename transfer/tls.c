@@ -1,0 +1,590 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one door to OpenSSL. TLS 1.3, both sides show a certificate that the
+ * other's CA has signed, and the connecting side checks whose it is. Nothing is
+ * resumed and no early data is taken. Sockets are written to through a BIO of our
+ * own, since OpenSSL's raises SIGPIPE.
+ */
+#include "tls.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/rand.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "mc_log.h"
+#include "mci_alloc.h"
+
+/* Small parts that follow each other become one record of at most this. */
+#define RECORD_MAX 16384
+
+struct mci_tls {
+    SSL_CTX *context;
+    BIO_METHOD *method;
+};
+
+struct mci_tls_session {
+    SSL *ssl;
+    const char *peer;
+    short recv_events; /* what the last call that moved nothing waits for */
+    short send_events;
+};
+
+/* ---- the socket --------------------------------------------------------- */
+
+static int socket_of(BIO *bio)
+{
+    return (int)(intptr_t)BIO_get_data(bio);
+}
+
+static int bio_write(BIO *bio, const char *data, int len)
+{
+    BIO_clear_retry_flags(bio);
+    ssize_t sent = send(socket_of(bio), data, (size_t)len, MSG_NOSIGNAL);
+    if (sent < 0 && (errno == EAGAIN || errno == EINTR)) {
+        BIO_set_retry_write(bio);
+    }
+    return (int)sent;
+}
+
+static int bio_read(BIO *bio, char *data, int len)
+{
+    BIO_clear_retry_flags(bio);
+    ssize_t got = recv(socket_of(bio), data, (size_t)len, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+        BIO_set_retry_read(bio);
+    }
+    return (int)got;
+}
+
+static long bio_ctrl(BIO *bio, int command, long number, void *pointer)
+{
+    (void)bio;
+    (void)number;
+    (void)pointer;
+    return command == BIO_CTRL_FLUSH ? 1 : 0;
+}
+
+static BIO_METHOD *make_method(void)
+{
+    BIO_METHOD *method =
+        BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "mckv socket");
+    if (method) {
+        (void)BIO_meth_set_write(method, bio_write);
+        (void)BIO_meth_set_read(method, bio_read);
+        (void)BIO_meth_set_ctrl(method, bio_ctrl);
+    }
+    return method;
+}
+
+/* ---- certificates -------------------------------------------------------- */
+
+/* The newest reason in OpenSSL's queue, which is then empty. */
+static const char *last_reason(void)
+{
+    unsigned long code = ERR_peek_last_error();
+    const char *reason = code ? ERR_reason_error_string(code) : NULL;
+    ERR_clear_error();
+    return reason ? reason : "unknown reason";
+}
+
+static enum mc_err refuse(const char *what, const char *file)
+{
+    mc_log(MC_LOG_ERROR, "tls: %s %s: %s", what, file, last_reason());
+    return MC_ERR_INVALID_PARAMS;
+}
+
+static enum mc_err load_files(SSL_CTX *context, const struct mc_tls_opts *opts)
+{
+    if (SSL_CTX_use_certificate_chain_file(context, opts->cert_file) != 1) {
+        return refuse("certificate", opts->cert_file);
+    }
+    if (SSL_CTX_use_PrivateKey_file(context, opts->key_file,
+                                    SSL_FILETYPE_PEM) != 1 ||
+        SSL_CTX_check_private_key(context) != 1) {
+        return refuse("key", opts->key_file);
+    }
+    if (SSL_CTX_load_verify_file(context, opts->ca_file) != 1) {
+        return refuse("ca", opts->ca_file);
+    }
+    return MC_OK;
+}
+
+static SSL_CTX *make_context(void)
+{
+    SSL_CTX *context = SSL_CTX_new(TLS_method());
+    if (!context) {
+        return NULL;
+    }
+    if (SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) != 1 ||
+        SSL_CTX_set_num_tickets(context, 0) != 1) {
+        SSL_CTX_free(context);
+        return NULL;
+    }
+    (void)SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    (void)SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE |
+                                        SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                                        SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_verify(context,
+                       SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    return context;
+}
+
+enum mc_err mci_tls_create(const struct mc_tls_opts *opts,
+                           struct mci_tls **tls_out)
+{
+    if (!opts->cert_file || !opts->key_file || !opts->ca_file) {
+        mc_log(MC_LOG_ERROR,
+               "tls: certificate, key and ca go together: %s "
+               "is missing",
+               !opts->cert_file  ? "the certificate"
+               : !opts->key_file ? "the key"
+                                 : "the ca");
+        return MC_ERR_INVALID_PARAMS;
+    }
+    struct mci_tls *tls = mci_calloc(1, sizeof *tls);
+    if (!tls) {
+        return MC_ERR_NOMEM;
+    }
+    ERR_clear_error();
+    enum mc_err err = MC_ERR_NOMEM;
+    tls->method = make_method();
+    tls->context = make_context();
+    if (tls->method && tls->context) {
+        err = load_files(tls->context, opts);
+    }
+    if (err) {
+        mci_tls_destroy(tls);
+        return err;
+    }
+    *tls_out = tls;
+    return MC_OK;
+}
+
+void mci_tls_destroy(struct mci_tls *tls)
+{
+    if (!tls) {
+        return;
+    }
+    SSL_CTX_free(tls->context);
+    BIO_meth_free(tls->method);
+    mci_free(tls);
+}
+
+/* ---- sessions ------------------------------------------------------------ */
+
+/* A host that is a number must stand in the certificate as one. */
+static bool expect_host(SSL *ssl, const char *host)
+{
+    unsigned char number[sizeof(struct in6_addr)];
+    X509_VERIFY_PARAM *rules = SSL_get0_param(ssl);
+    X509_VERIFY_PARAM_set_hostflags(rules,
+                                    X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    if (inet_pton(AF_INET, host, number) == 1 ||
+        inet_pton(AF_INET6, host, number) == 1) {
+        return X509_VERIFY_PARAM_set1_ip_asc(rules, host) == 1;
+    }
+    return SSL_set_tlsext_host_name(ssl, host) == 1 &&
+           SSL_set1_host(ssl, host) == 1;
+}
+
+static SSL *make_ssl(struct mci_tls *tls, int fd, const char *host)
+{
+    SSL *ssl = SSL_new(tls->context);
+    BIO *bio = BIO_new(tls->method);
+    if (!ssl || !bio) {
+        BIO_free(bio);
+        SSL_free(ssl);
+        return NULL;
+    }
+    BIO_set_data(bio, (void *)(intptr_t)fd);
+    BIO_set_init(bio, 1);
+    SSL_set_bio(ssl, bio, bio);
+    if (!host) {
+        SSL_set_accept_state(ssl);
+        return ssl;
+    }
+    SSL_set_connect_state(ssl);
+    if (!expect_host(ssl, host)) {
+        SSL_free(ssl);
+        return NULL;
+    }
+    return ssl;
+}
+
+struct mci_tls_session *mci_tls_session_create(struct mci_tls *tls, int fd,
+                                               const char *host,
+                                               const char *peer)
+{
+    struct mci_tls_session *session = mci_calloc(1, sizeof *session);
+    if (!session) {
+        return NULL;
+    }
+    ERR_clear_error();
+    session->peer = peer;
+    session->recv_events = POLLIN;
+    session->send_events = POLLOUT;
+    session->ssl = make_ssl(tls, fd, host);
+    if (!session->ssl) {
+        mci_free(session);
+        return NULL;
+    }
+    return session;
+}
+
+void mci_tls_session_destroy(struct mci_tls_session *session)
+{
+    if (!session) {
+        return;
+    }
+    ERR_clear_error();
+    if (SSL_is_init_finished(session->ssl)) {
+        (void)SSL_shutdown(session->ssl);
+        ERR_clear_error();
+    }
+    SSL_free(session->ssl);
+    mci_free(session);
+}
+
+/* Why a call of OpenSSL moved nothing: *events_out is what to wait for. */
+static enum mc_err judge(struct mci_tls_session *session, int result,
+                         const char *what, short *events_out)
+{
+    int kind = SSL_get_error(session->ssl, result);
+    if (kind == SSL_ERROR_WANT_READ || kind == SSL_ERROR_WANT_WRITE) {
+        *events_out = kind == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT;
+        return MC_OK;
+    }
+    long verdict = SSL_get_verify_result(session->ssl);
+    const char *why = kind == SSL_ERROR_ZERO_RETURN ? "closed by the peer"
+                      : ERR_peek_last_error() == 0  ? "connection lost"
+                      : verdict != X509_V_OK
+                          ? X509_verify_cert_error_string(verdict)
+                          : last_reason();
+    mc_log(MC_LOG_DEBUG, "peer %s: tls %s: %s", session->peer, what, why);
+    ERR_clear_error();
+    return MC_ERR_RPC_FAIL;
+}
+
+enum mc_err mci_tls_session_handshake(struct mci_tls_session *session,
+                                      bool *is_done_out)
+{
+    ERR_clear_error();
+    int result = SSL_do_handshake(session->ssl);
+    *is_done_out = result == 1;
+    return result == 1
+               ? MC_OK
+               : judge(session, result, "handshake", &session->recv_events);
+}
+
+/* ---- moving bytes --------------------------------------------------------- */
+
+enum mc_err mci_tls_session_recv(struct mci_tls_session *session,
+                                 const struct iovec *parts, int count,
+                                 size_t *moved_out)
+{
+    size_t total = 0;
+    for (int i = 0; i < count; i++) {
+        size_t filled = 0;
+        while (filled < parts[i].iov_len) {
+            size_t got = 0;
+            ERR_clear_error();
+            int result =
+                SSL_read_ex(session->ssl, (uint8_t *)parts[i].iov_base + filled,
+                            parts[i].iov_len - filled, &got);
+            if (result != 1) {
+                enum mc_err err =
+                    judge(session, result, "recv", &session->recv_events);
+                *moved_out = total;
+                /* What came before the end is handed on first. */
+                return total > 0 ? MC_OK : err;
+            }
+            filled += got;
+            total += got;
+        }
+    }
+    *moved_out = total;
+    return MC_OK;
+}
+
+/* The beginning of parts as one piece: borrowed, or put together in room. */
+static struct iovec first_record(const struct iovec *parts, int count,
+                                 uint8_t *room)
+{
+    while (count > 0 && parts[0].iov_len == 0) {
+        parts++;
+        count--;
+    }
+    if (count <= 0) {
+        return (struct iovec){.iov_len = 0};
+    }
+    if (count == 1 || parts[0].iov_len >= RECORD_MAX) {
+        return parts[0];
+    }
+    size_t len = 0;
+    for (int i = 0; i < count && len < RECORD_MAX; i++) {
+        size_t more = parts[i].iov_len < RECORD_MAX - len ? parts[i].iov_len
+                                                          : RECORD_MAX - len;
+        if (more > 0) {
+            memcpy(room + len, parts[i].iov_base, more);
+        }
+        len += more;
+    }
+    return (struct iovec){.iov_base = room, .iov_len = len};
+}
+
+/* Passes over what is sent. Answers how many parts are done; the next one's
+ * first *skip_out bytes are. */
+static int pass_over(const struct iovec *parts, int count, size_t sent,
+                     size_t *skip_out)
+{
+    int done = 0;
+    while (done < count && sent >= parts[done].iov_len) {
+        sent -= parts[done].iov_len;
+        done++;
+    }
+    *skip_out = sent;
+    return done;
+}
+
+/* Sends one record, or what is left of a large first part. */
+static enum mc_err send_some(struct mci_tls_session *session,
+                             const struct iovec *parts, int count,
+                             size_t *moved_out)
+{
+    uint8_t room[RECORD_MAX];
+    struct iovec record = first_record(parts, count, room);
+    *moved_out = 0;
+    if (record.iov_len == 0) {
+        return MC_OK;
+    }
+    ERR_clear_error();
+    int result =
+        SSL_write_ex(session->ssl, record.iov_base, record.iov_len, moved_out);
+    if (result != 1) {
+        *moved_out = 0;
+        return judge(session, result, "send", &session->send_events);
+    }
+    return MC_OK;
+}
+
+enum mc_err mci_tls_session_send(struct mci_tls_session *session,
+                                 const struct iovec *parts, int count,
+                                 size_t *moved_out)
+{
+    size_t total = 0;
+    for (;;) {
+        size_t skip = 0;
+        int done = pass_over(parts, count, total, &skip);
+        struct iovec rest[8];
+        int left = count - done < 8 ? count - done : 8;
+        for (int i = 0; i < left; i++) {
+            rest[i] = parts[done + i];
+        }
+        if (left > 0) {
+            rest[0].iov_base = (uint8_t *)rest[0].iov_base + skip;
+            rest[0].iov_len -= skip;
+        }
+        size_t moved = 0;
+        enum mc_err err = send_some(session, rest, left, &moved);
+        total += moved;
+        if (err || moved == 0) {
+            *moved_out = total;
+            return total > 0 ? MC_OK : err;
+        }
+    }
+}
+
+bool mci_tls_session_has_pending(const struct mci_tls_session *session)
+{
+    return SSL_pending(session->ssl) > 0;
+}
+
+short mci_tls_session_recv_events(const struct mci_tls_session *session)
+{
+    return session->recv_events;
+}
+
+short mci_tls_session_send_events(const struct mci_tls_session *session)
+{
+    return session->send_events;
+}
+
+/* ---- certificates for trying out ----------------------------------------- */
+
+#define DAY_S (24 * 3600L)
+
+/* Who is certified: the CA itself, or a host under it. */
+struct subject {
+    const char *name;
+    const char *alt; /* subjectAltName; NULL: a CA */
+    long from_s;     /* relative to now */
+    long until_s;
+};
+
+static bool add_extension(X509 *cert, X509 *issuer, int kind, const char *text)
+{
+    X509V3_CTX context;
+    X509V3_set_ctx_nodb(&context);
+    X509V3_set_ctx(&context, issuer, cert, NULL, NULL, 0);
+    X509_EXTENSION *extension = X509V3_EXT_conf_nid(NULL, &context, kind, text);
+    bool ok = extension && X509_add_ext(cert, extension, -1) == 1;
+    X509_EXTENSION_free(extension);
+    return ok;
+}
+
+static bool add_extensions(X509 *cert, X509 *issuer,
+                           const struct subject *subject)
+{
+    bool is_ca = subject->alt == NULL;
+    if (!add_extension(cert, issuer, NID_basic_constraints,
+                       is_ca ? "critical,CA:TRUE" : "critical,CA:FALSE") ||
+        !add_extension(cert, issuer, NID_subject_key_identifier, "hash") ||
+        !add_extension(cert, issuer, NID_key_usage,
+                       is_ca ? "critical,keyCertSign,cRLSign"
+                             : "critical,digitalSignature")) {
+        return false;
+    }
+    return is_ca ||
+           (add_extension(cert, issuer, NID_ext_key_usage,
+                          "serverAuth,clientAuth") &&
+            add_extension(cert, issuer, NID_subject_alt_name, subject->alt));
+}
+
+/* Signed by the issuer, or by itself if that is NULL; NULL on failure. */
+static X509 *make_cert(const struct subject *subject, EVP_PKEY *key,
+                       X509 *issuer, EVP_PKEY *issuer_key)
+{
+    uint64_t serial = 0;
+    X509 *cert = X509_new();
+    if (!cert) {
+        return NULL;
+    }
+    X509 *signer = issuer ? issuer : cert;
+    X509_NAME *name = X509_get_subject_name(cert);
+    if (RAND_bytes((unsigned char *)&serial, sizeof serial) == 1 &&
+        X509_set_version(cert, X509_VERSION_3) == 1 &&
+        ASN1_INTEGER_set_uint64(X509_get_serialNumber(cert), serial >> 1) ==
+            1 &&
+        X509_gmtime_adj(X509_getm_notBefore(cert), subject->from_s) &&
+        X509_gmtime_adj(X509_getm_notAfter(cert), subject->until_s) &&
+        X509_set_pubkey(cert, key) == 1 &&
+        X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8,
+                                   (const unsigned char *)subject->name, -1, -1,
+                                   0) == 1 &&
+        X509_set_issuer_name(cert, X509_get_subject_name(signer)) == 1 &&
+        add_extensions(cert, signer, subject) &&
+        X509_sign(cert, issuer_key, EVP_sha256()) > 0) {
+        return cert;
+    }
+    X509_free(cert);
+    return NULL;
+}
+
+/* cert or key. */
+static enum mc_err write_pem(const char *dir, const char *name, X509 *cert,
+                             EVP_PKEY *key)
+{
+    char path[PATH_MAX];
+    int len = snprintf(path, sizeof path, "%s/%s", dir, name);
+    int fd = -1;
+    if (len > 0 && (size_t)len < sizeof path) {
+        fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                  key ? 0600 : 0644);
+    }
+    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (!file) {
+        mc_log(MC_LOG_ERROR, "tls: make %s/%s: %s", dir, name,
+               strerrordesc_np(errno));
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return MC_ERR_FILE_WRITE_FAIL;
+    }
+    int ok = key ? PEM_write_PrivateKey(file, key, NULL, NULL, 0, NULL, NULL)
+                 : PEM_write_X509(file, cert);
+    if (fclose(file) != 0 || ok != 1) {
+        mc_log(MC_LOG_ERROR, "tls: write %s/%s: %s", dir, name,
+               strerrordesc_np(errno));
+        return MC_ERR_FILE_WRITE_FAIL;
+    }
+    return MC_OK;
+}
+
+static enum mc_err write_trial(const char *dir, X509 *ca, X509 *cert,
+                               EVP_PKEY *key)
+{
+    enum mc_err err = write_pem(dir, "ca.pem", ca, NULL);
+    if (!err) {
+        err = write_pem(dir, "cert.pem", cert, NULL);
+    }
+    return err ? err : write_pem(dir, "key.pem", NULL, key);
+}
+
+/* The names a trial certificate is good for, as OpenSSL reads them. */
+static bool print_alt(const char *host, char *room, size_t size)
+{
+    unsigned char number[sizeof(struct in6_addr)];
+    char own[256] = "localhost";
+    (void)gethostname(own, sizeof own - 1);
+    bool is_number = host && (inet_pton(AF_INET, host, number) == 1 ||
+                              inet_pton(AF_INET6, host, number) == 1);
+    if (host && (host[0] == '\0' || strpbrk(host, ",;\n"))) {
+        return false;
+    }
+    int len = snprintf(room, size,
+                       "DNS:localhost,IP:127.0.0.1,IP:::1,DNS:%s%s%s", own,
+                       !host       ? ""
+                       : is_number ? ",IP:"
+                                   : ",DNS:",
+                       host ? host : "");
+    return len > 0 && (size_t)len < size;
+}
+
+enum mc_err mc_tls_make_trial(const char *dir, const char *host, int days)
+{
+    char alt[1024];
+    if (!print_alt(host, alt, sizeof alt)) {
+        mc_log(MC_LOG_ERROR, "tls: not a host: %.64s", host ? host : "");
+        return MC_ERR_INVALID_PARAMS;
+    }
+    if (mkdir(dir, 0777) < 0 && errno != EEXIST) {
+        mc_log(MC_LOG_ERROR, "tls: make %s: %s", dir, strerrordesc_np(errno));
+        return MC_ERR_FILE_WRITE_FAIL;
+    }
+    long good_s = (days == 0 ? 365 : days) * DAY_S;
+    const struct subject root = {
+        .name = "mckv trial CA", .from_s = -2 * DAY_S, .until_s = 3650 * DAY_S};
+    const struct subject leaf = {.name = "mckv trial",
+                                 .alt = alt,
+                                 .from_s = (days < 0 ? days - 1 : -1) * DAY_S,
+                                 .until_s = good_s};
+    ERR_clear_error();
+    EVP_PKEY *ca_key = EVP_EC_gen("P-256");
+    EVP_PKEY *key = EVP_EC_gen("P-256");
+    X509 *ca = ca_key ? make_cert(&root, ca_key, NULL, ca_key) : NULL;
+    X509 *cert = ca && key ? make_cert(&leaf, key, ca, ca_key) : NULL;
+    enum mc_err err = MC_ERR_INTERNAL_ERROR;
+    if (cert) {
+        err = write_trial(dir, ca, cert, key);
+    } else {
+        mc_log(MC_LOG_ERROR, "tls: make certificates: %s", last_reason());
+    }
+    X509_free(cert);
+    X509_free(ca);
+    EVP_PKEY_free(key);
+    EVP_PKEY_free(ca_key);
+    return err;
+}
