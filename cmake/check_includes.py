@@ -89,7 +89,9 @@ class Check:
         folder = path.parent.name
         for door in DOORS:
             if name == door or (door.endswith("/") and name.startswith(door)):
-                self.doors.setdefault((door, folder), []).append(path)
+                doors = self.doors.setdefault((door, folder), [])
+                if path not in doors:
+                    doors.append(path)
         relative = path.relative_to(self.root).as_posix()
         if PURE.match(relative) and SOCKETS.match(name):
             self.fault(path, f"decides without I/O, so no <{name}>")
