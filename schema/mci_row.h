@@ -46,6 +46,7 @@ struct mci_write_row {
     struct mc_view group_id;    /* start: none or empty = ungrouped */
     uint64_t size;              /* start */
     struct mci_attempt attempt; /* start: out; end, revoke: in */
+    uint64_t ref; /* start: out, where the core keeps the attempt */
     struct mci_place places[MCI_REPLICAS_MAX]; /* start: out */
     struct mc_grant grants[MCI_REPLICAS_MAX];  /* start: out, by the link */
     uint64_t receipts[MCI_REPLICAS_MAX];       /* end, revoke: in; 0: none */

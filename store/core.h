@@ -42,6 +42,7 @@ struct mci_lane {
 struct mci_space {
     uint32_t slot;
     _Atomic bool is_gone; /* true also while it is not in use */
+    _Atomic bool is_shut; /* nothing is placed there now */
     _Atomic uint64_t used_bytes;
     _Atomic uint32_t turn;    /* where evictors begin to look */
     _Atomic bool is_lowering; /* the sweep is on its way to the low mark */

@@ -40,6 +40,13 @@ extern "C" {
 
 struct mc_client; /* opaque */
 
+/* Where new objects go, once preferred segments are full. */
+enum mc_allocation_strategy {
+    MC_ALLOCATION_RANDOM = 0,
+    MC_ALLOCATION_FREE_RATIO_FIRST = 1,
+    MC_ALLOCATION_LOCAL_FIRST = 2 /* the writer's host before all others */
+};
+
 /* Behaviour of the store core; all zero = the defaults. Used with master
  * "embedded" only: a master process has flags of the same names. */
 struct mc_store_opts {
@@ -55,6 +62,7 @@ struct mc_store_opts {
     bool enable_multi_tenants;             /* else only "default" is accepted */
     uint32_t max_tenants;                  /* 0 = 1024 */
     uint64_t max_objects; /* 0 = no bound but memory; over it -200 */
+    enum mc_allocation_strategy allocation_strategy;
 };
 
 /* All zero = an embedded store of 64 MiB without events. Strings are copied. */

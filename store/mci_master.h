@@ -95,10 +95,18 @@ mci_master_client_step(struct mci_master *master, uint32_t client,
  * ranges leave quarantine and its id may be used again. */
 void mci_master_client_fenced(struct mci_master *master, uint32_t client);
 
+/* As client_add, with the host on which it runs, for placing near it; a host of
+ * none or empty is nobody's neighbour. At most MCI_HOST_LEN_MAX bytes count. */
+#define MCI_HOST_LEN_MAX 255
+MC_CHECK_RESULT enum mc_err mci_master_client_add_on(struct mci_master *master,
+                                                     struct mc_view host,
+                                                     uint32_t *client_out);
+
 struct mci_lent {
     const char *name; /* a label; copies go to distinct ones. Copied */
     uint64_t bytes;
     uint32_t client; /* whose it is */
+    bool is_shut;    /* nothing is placed there until it is admitted */
 };
 
 /* Lends space. Errors: MC_ERR_INVALID_PARAMS (0 bytes, or too many),
@@ -110,6 +118,15 @@ MC_CHECK_RESULT enum mc_err mci_master_segment_add(struct mci_master *master,
 /* Marks a segment gone: nothing is placed there, ends do not count copies
  * there. Unknown ids are fine. */
 void mci_master_segment_close(struct mci_master *master, uint32_t segment);
+
+/* Whether copies are placed there from now on; those that are there stay, and
+ * ends still count them. Nothing for closed ones and unknown ids. */
+void mci_master_segment_admit(struct mci_master *master, uint32_t segment,
+                              bool is_admitted);
+
+/* What a segment has and what of it is handed out. False: unknown. */
+bool mci_master_segment_usage(struct mci_master *master, uint32_t segment,
+                              uint64_t *bytes_out, uint64_t *used_out);
 
 /* One slice of a closed segment: at most mci_event_log_slice copies go. Errors
  * as mci_master_client_step. *done_out: no readable copy is there any more. */
@@ -158,6 +175,50 @@ enum mci_fate mci_master_attempt_fate(struct mci_master *master,
 MC_CHECK_RESULT enum mc_err
 mci_master_attempt_touch(struct mci_master *master, const struct mci_call *call,
                          struct mc_view key, struct mci_attempt attempt);
+
+/* ---- attempts without their writers ------------------------------------ */
+
+/* These name an attempt by its number and by where the core keeps it, which the
+ * row of its start told (row.ref); answer -300 when it is not open any more.
+ *
+ * alive: as touch. abandon: ends without a trace; its range is kept back until
+ * until_ns, past: it is free at once. doubt: ends in doubt. */
+MC_CHECK_RESULT enum mc_err mci_master_attempt_alive(struct mci_master *master,
+                                                     uint64_t ref,
+                                                     uint64_t number,
+                                                     uint64_t now_ns);
+MC_CHECK_RESULT enum mc_err
+mci_master_attempt_abandon(struct mci_master *master, uint64_t ref,
+                           uint64_t number, uint64_t until_ns, uint64_t now_ns);
+MC_CHECK_RESULT enum mc_err mci_master_attempt_doubt(struct mci_master *master,
+                                                     uint64_t ref,
+                                                     uint64_t number,
+                                                     uint64_t now_ns);
+
+/* An attempt that ended in doubt. Its ranges are in quarantine until it is freed
+ * by name, or its writer's revoke says that it is spent. */
+struct mci_doubt {
+    uint64_t ref;
+    uint64_t number;
+    uint64_t since_ns;
+    uint64_t bytes; /* of one copy */
+    uint32_t client;
+    uint32_t place_count;
+    uint32_t segments[MCI_REPLICAS_MAX]; /* only those that are not gone */
+};
+
+/* Tells those that were not told yet, each once; returns how many, less than max
+ * when there are no more. */
+size_t mci_master_doubts_take(struct mci_master *master,
+                              struct mci_doubt *doubts_out, size_t max);
+
+/* It is proven that nothing can be written there any more. What is not in doubt
+ * (any more) is passed over. */
+void mci_master_doubts_free(struct mci_master *master,
+                            const struct mci_doubt *doubts, size_t count);
+
+/* How long an attempt may be idle or stuck. */
+uint64_t mci_master_release_ns(const struct mci_master *master);
 
 /* ---- reading ---------------------------------------------------------- */
 
@@ -255,6 +316,38 @@ MC_CHECK_RESULT enum mc_err mci_master_promote_end(struct mci_master *master,
                                                    const struct mci_call *call,
                                                    struct mci_write_row *rows,
                                                    size_t count);
+
+/* ---- quotas ------------------------------------------------------------ */
+
+/* With multi-tenancy on, the first quota that is set is a policy: from then on
+ * only tenants with a quota may write (-1701). It counts the bytes of memory
+ * that are readable or being written, per copy, and not what only leases hold.
+ * When all quotas together are more than what is lent, each counts for its
+ * share. A write over it evicts of the same tenant, then answers -1700. */
+struct mci_quota {
+    struct mc_view tenant; /* valid as long as the master */
+    uint64_t bytes;        /* as set */
+    uint64_t effective_bytes;
+    uint64_t charged_bytes;
+    bool is_set;
+};
+
+/* Errors: -600 (a bad name), -1011 (multi-tenancy is off), -1701 (no more
+ * tenants), -11. */
+MC_CHECK_RESULT enum mc_err mci_master_quota_set(struct mci_master *master,
+                                                 struct mc_view tenant,
+                                                 uint64_t bytes);
+/* Errors: -600, -1011, -1701 (it has none). */
+MC_CHECK_RESULT enum mc_err mci_master_quota_get(struct mci_master *master,
+                                                 struct mc_view tenant,
+                                                 struct mci_quota *quota_out);
+/* Errors: -600, -1011, -1701, -1702 (it still has objects or open writes). */
+MC_CHECK_RESULT enum mc_err mci_master_quota_delete(struct mci_master *master,
+                                                    struct mc_view tenant);
+/* All tenants known, in order of their making, from *from on, which goes on;
+ * returns how many. */
+size_t mci_master_quotas(struct mci_master *master, uint32_t *from,
+                         struct mci_quota *quotas_out, size_t max);
 
 /* ---- walking ---------------------------------------------------------- */
 

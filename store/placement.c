@@ -30,7 +30,7 @@ static bool has_client(const struct order *order, uint32_t client)
 
 static bool may_take(const struct order *order, struct mci_space *space)
 {
-    return !atomic_load(&space->is_gone) &&
+    return !atomic_load(&space->is_gone) && !atomic_load(&space->is_shut) &&
            atomic_load(&space->capacity_bytes) >= order->want->bytes &&
            !has_client(order, atomic_load(&space->client));
 }

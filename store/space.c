@@ -102,6 +102,7 @@ static enum mc_err put_in_use(struct mci_master *master,
     atomic_store(&space->used_bytes, 0);
     atomic_store(&space->capacity_bytes, stats.capacity_bytes);
     atomic_store(&space->id, id);
+    atomic_store(&space->is_shut, lent->is_shut);
     atomic_store(&space->is_gone, false);
     (void)pthread_mutex_unlock(&space->lock);
     *segment_out = id;
@@ -185,6 +186,35 @@ void mci_master_segment_close(struct mci_master *master, uint32_t segment)
     (void)pthread_mutex_unlock(&space->lock);
 }
 
+void mci_master_segment_admit(struct mci_master *master, uint32_t segment,
+                              bool is_admitted)
+{
+    struct mci_space *space = mci_space_find(master, segment);
+    if (!space) {
+        return;
+    }
+    (void)pthread_mutex_lock(&space->lock);
+    if (atomic_load(&space->id) == segment) {
+        atomic_store(&space->is_shut, !is_admitted);
+    }
+    (void)pthread_mutex_unlock(&space->lock);
+}
+
+bool mci_master_segment_usage(struct mci_master *master, uint32_t segment,
+                              uint64_t *bytes_out, uint64_t *used_out)
+{
+    struct mci_space *space = mci_space_find(master, segment);
+    if (!space) {
+        return false;
+    }
+    (void)pthread_mutex_lock(&space->lock);
+    bool is_it = atomic_load(&space->id) == segment;
+    *bytes_out = is_it ? atomic_load(&space->capacity_bytes) : 0;
+    *used_out = is_it ? atomic_load(&space->used_bytes) : 0;
+    (void)pthread_mutex_unlock(&space->lock);
+    return is_it;
+}
+
 void mci_spaces_fini(struct mci_master *master)
 {
     uint32_t count = atomic_load(&master->space_count);
@@ -217,7 +247,7 @@ enum mc_err mci_space_take(struct mci_space *space, uint64_t bytes,
 {
     enum mc_err err = MC_ERR_NO_AVAILABLE_HANDLE;
     (void)pthread_mutex_lock(&space->lock);
-    if (!atomic_load(&space->is_gone)) {
+    if (!atomic_load(&space->is_gone) && !atomic_load(&space->is_shut)) {
         err = mci_extents_alloc(space->extents, bytes, mci_owner_of_ref(owner),
                                 extent_out);
     }

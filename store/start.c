@@ -251,6 +251,7 @@ enum mc_err mci_start_insert(struct mci_start *start)
         mci_queue_push_back(&shard->pool, &shard->open, start->index);
         shard->counts.attempts++;
         start->row->attempt.number = record->number;
+        start->row->ref = mci_ref_make(shard->index, start->index);
         start->index = 0;
     }
     give_records(start); /* of copies that found no place */

@@ -90,6 +90,13 @@ enum mc_err mci_master_client_add(struct mci_master *master,
     return err;
 }
 
+enum mc_err mci_master_client_add_on(struct mci_master *master,
+                                     struct mc_view host, uint32_t *client_out)
+{
+    (void)host;
+    return mci_master_client_add(master, client_out);
+}
+
 void mci_writers_fini(struct mci_master *master)
 {
     for (uint32_t id = 1; id <= master->writer_count; id++) {
