@@ -12,7 +12,12 @@
  */
 #ifndef EXPOSED_H
 #define EXPOSED_H
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "mc_transfer.h"
+
+struct mci_closed; /* attempts that are spent here */
 
 struct mci_exposed {
     uint64_t registration;
@@ -21,14 +26,24 @@ struct mci_exposed {
     uint64_t bytes;
     int fd; /* -1: not over shm */
     uint64_t fd_offset;
-    uint64_t map_bytes; /* of fd, from 0 */
-    _Atomic uint64_t *generation;
+    uint64_t map_bytes;           /* of fd, from 0 */
+    _Atomic uint64_t *generation; /* NULL: none */
+    char endpoint[280];           /* filled in by the transports' expose */
+    char shm[64];
     /* further fields belong to exposed.c */
-    struct mci_closed *closed; /* spent and fenced */
+    struct mc_transfer *transfer;
+    struct mci_closed *closed;
     _Atomic uint32_t refs;
     _Atomic int is_concealed;
     struct mci_exposed *next;
 };
+
+struct mci_exposures {
+    pthread_rwlock_t lock;
+    struct mci_exposed *first; /* guarded by lock */
+};
+void mci_exposures_init(struct mci_exposures *exposures);
+void mci_exposures_fini(struct mci_exposures *exposures);
 
 /* NULL if there is none. The caller releases it. */
 struct mci_exposed *mci_exposed_hold(struct mc_transfer *transfer,
