@@ -6,6 +6,15 @@
 #include "version.h"
 #include "writer.h"
 
+void mci_attempt_used(const struct mci_change *change, uint32_t index,
+                      uint64_t now_ns)
+{
+    struct mci_shard *shard = change->shard;
+    mci_queue_remove(&shard->pool, &shard->open, index);
+    mci_queue_push_back(&shard->pool, &shard->open, index);
+    mci_pool_at(&shard->pool, index)->used_ns = now_ns;
+}
+
 /* ---- without a trace --------------------------------------------------- */
 
 /* An open attempt leaves its queue; its fate is settled. */
@@ -20,20 +29,16 @@ static void close_attempt(const struct mci_change *change, uint32_t index,
 }
 
 void mci_attempt_discard(const struct mci_change *change, uint32_t index,
-                         enum mci_fate fate)
+                         enum mci_fate fate, uint64_t until_ns)
 {
     struct mci_shard *shard = change->shard;
-    struct mci_record *record = mci_pool_at(&shard->pool, index);
-    if (record->state == MCI_RECORD_DOUBTFUL) {
-        mci_queue_remove(&shard->pool, &shard->doubtful, index);
-        shard->counts.doubtful--;
-        shard->counts.doubtful_bytes -= mci_range_bytes(record->size);
-    } else {
-        close_attempt(change, index, fate);
-    }
+    close_attempt(change, index, fate);
     mci_chain_remove(change->master, shard, change->slot, index);
-    mci_record_free(shard, index, change->leavings);
+    mci_pool_at(&shard->pool, index)->lease_ns = until_ns;
+    mci_version_retire(change, index);
 }
+
+/* ---- in doubt ---------------------------------------------------------- */
 
 void mci_attempt_doubt(const struct mci_change *change, uint32_t index)
 {
@@ -41,9 +46,41 @@ void mci_attempt_doubt(const struct mci_change *change, uint32_t index)
     struct mci_record *record = mci_pool_at(&shard->pool, index);
     close_attempt(change, index, MCI_FATE_REFUSED);
     record->state = MCI_RECORD_DOUBTFUL;
+    record->used_ns = change->now_ns;
     mci_queue_push_back(&shard->pool, &shard->doubtful, index);
     shard->counts.doubtful++;
     shard->counts.doubtful_bytes += mci_range_bytes(record->size);
+    if (shard->untold == 0) {
+        shard->untold = index;
+    }
+    atomic_fetch_add(&change->master->untold, 1);
+}
+
+uint32_t mci_doubt_told(struct mci_master *master, struct mci_shard *shard)
+{
+    uint32_t index = shard->untold;
+    struct mci_record *record = mci_pool_at(&shard->pool, index);
+    record->marks |= MCI_MARK_TOLD;
+    shard->untold = record->next;
+    atomic_fetch_sub(&master->untold, 1);
+    return index;
+}
+
+void mci_attempt_proven(const struct mci_change *change, uint32_t index)
+{
+    struct mci_shard *shard = change->shard;
+    struct mci_record *record = mci_pool_at(&shard->pool, index);
+    if (!(record->marks & MCI_MARK_TOLD)) {
+        atomic_fetch_sub(&change->master->untold, 1);
+    }
+    if (shard->untold == index) {
+        shard->untold = record->next;
+    }
+    mci_queue_remove(&shard->pool, &shard->doubtful, index);
+    shard->counts.doubtful--;
+    shard->counts.doubtful_bytes -= mci_range_bytes(record->size);
+    mci_chain_remove(change->master, shard, change->slot, index);
+    mci_record_free(shard, index, change->leavings);
 }
 
 /* ---- closed segments --------------------------------------------------- */
@@ -179,7 +216,8 @@ static void move_to_front(const struct mci_change *change, uint32_t former,
     }
 }
 
-void mci_version_publish(const struct mci_change *change, uint32_t index)
+void mci_version_publish(const struct mci_change *change, uint32_t index,
+                         bool is_spent)
 {
     struct mci_shard *shard = change->shard;
     struct mci_record *record = mci_pool_at(&shard->pool, index);
@@ -197,6 +235,7 @@ void mci_version_publish(const struct mci_change *change, uint32_t index)
         inherit(record, old);
     }
     settle_soft_pin(change, record, old_soft_ns);
+    record->marks |= is_spent ? 0 : MCI_MARK_UNSPENT;
     record->state = MCI_RECORD_READABLE;
     move_to_front(change, former, index);
     record->used_ns = change->now_ns;
@@ -216,7 +255,7 @@ void mci_version_publish(const struct mci_change *change, uint32_t index)
 /* The owner of the promotion's extent is its record, so the version moves there;
  * the record that it leaves is the spare one for when memory goes again. */
 void mci_attempt_promote(const struct mci_change *change, uint32_t index,
-                         uint32_t target)
+                         uint32_t target, bool is_spent)
 {
     struct mci_shard *shard = change->shard;
     struct mci_record *record = mci_pool_at(&shard->pool, index);
@@ -232,9 +271,13 @@ void mci_attempt_promote(const struct mci_change *change, uint32_t index,
     record->number = version->number;
     record->lease_ns = version->lease_ns;
     record->marks = version->marks;
-    /* An exist lease counts from the last use: nobody has asked again. */
-    record->used_ns =
-        version->marks & MCI_MARK_ASKED ? version->used_ns : change->now_ns;
+    record->marks &= (uint8_t)~MCI_MARK_UNSPENT; /* of memory long gone */
+    record->marks |= is_spent ? 0 : MCI_MARK_UNSPENT;
+    /* An exist lease counts from the last use: nobody has asked again. But a
+     * grant that may be alive counts from now. */
+    record->used_ns = (version->marks & MCI_MARK_ASKED) && is_spent
+                          ? version->used_ns
+                          : change->now_ns;
     record->state = MCI_RECORD_READABLE;
     record->at.cpu_id = 0;
     *version = (struct mci_record){.label = NULL};

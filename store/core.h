@@ -81,6 +81,7 @@ struct mci_shard {
     struct mci_pool pool;
     struct mci_queue open;     /* attempts by last sign of life */
     struct mci_queue doubtful; /* attempts in quarantine */
+    uint32_t untold;           /* from here on they were not told; 0: none */
     uint32_t limbo;            /* root */
     _Atomic uint64_t limbo_ns; /* when the first of limbo ends, or NEVER */
     _Atomic uint64_t soft_ns;  /* no soft pin ends before */
@@ -154,6 +155,7 @@ struct mci_master {
     _Atomic uint64_t key_count; /* keys that have a version or an attempt */
     _Atomic uint64_t alloc_failures;
     _Atomic uint64_t evicted_windows;
+    _Atomic uint64_t untold; /* attempts in doubt */
     _Atomic uint64_t due_ns; /* no limbo, no soft pin ends before */
     _Atomic uint32_t sweep_shard;
 

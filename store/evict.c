@@ -39,7 +39,7 @@ static enum mci_level level_of(const struct mci_eviction *eviction,
     const struct mci_master *master = eviction->master;
     if ((version->marks & MCI_MARK_HARD) || version->holds > 0 ||
         is_spared(eviction, shard, version) ||
-        mci_lease_until(master, version, true) > eviction->now_ns) {
+        mci_lease_stays(master, version, true) > eviction->now_ns) {
         return MCI_LEVEL_BLOCKED;
     }
     bool is_soft = version->marks & MCI_MARK_SOFT;
@@ -219,7 +219,7 @@ static uint64_t wait_until(const struct mci_eviction *eviction,
     if (version->holds > 0 || is_spared(eviction, shard, version)) {
         return 0;
     }
-    return mci_lease_until(eviction->master, version, level >= MCI_LEVEL_ASKED);
+    return mci_lease_stays(eviction->master, version, level >= MCI_LEVEL_ASKED);
 }
 
 /* The first copy of the lane that may go; those before it move to the tail. 0 if

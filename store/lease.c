@@ -51,6 +51,25 @@ uint64_t mci_lease_until(const struct mci_master *master,
     return until;
 }
 
+uint64_t mci_lease_spent_at(uint64_t now_ns)
+{
+    return after(now_ns, MC_GRANT_TTL_MAX_MS * MCI_NS_PER_MS);
+}
+
+uint64_t mci_lease_unspent(const struct mci_record *record)
+{
+    return record->marks & MCI_MARK_UNSPENT
+               ? mci_lease_spent_at(record->used_ns)
+               : 0;
+}
+
+uint64_t mci_lease_stays(const struct mci_master *master,
+                         const struct mci_record *record, bool firm)
+{
+    return later(mci_lease_until(master, record, firm),
+                 mci_lease_unspent(record));
+}
+
 static void extend_group(struct mci_group *group, uint64_t *deadline,
                          uint64_t until)
 {

@@ -23,7 +23,18 @@ void mci_lease_asked(struct mci_master *master, struct mci_shard *shard,
 uint64_t mci_lease_until(const struct mci_master *master,
                          const struct mci_record *record, bool firm);
 
-/* The same for a caller that holds the lock of the version's group, if any. */
+/* Until when its memory cannot be had by unlinking it: the lease, or a write
+ * grant that may still be alive. */
+uint64_t mci_lease_stays(const struct mci_master *master,
+                         const struct mci_record *record, bool firm);
+
+/* When the last write grant of what ended just now is over. */
+uint64_t mci_lease_spent_at(uint64_t now_ns);
+
+/* Until when a write grant of this version may be alive; 0: none is. */
+uint64_t mci_lease_unspent(const struct mci_record *record);
+
+/* As mci_lease_until for a caller that holds the lock of the version's group, if any. */
 uint64_t mci_lease_until_locked(const struct mci_master *master,
                                 const struct mci_record *record, bool firm);
 #endif

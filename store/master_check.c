@@ -12,6 +12,7 @@ struct tally {
     uint64_t objects;
     uint64_t attempts;
     uint64_t doubtful;
+    uint64_t untold;
     uint64_t waiting_bytes;
     uint64_t keys;
     uint64_t disk_copies;
@@ -176,6 +177,20 @@ static void check_lanes(struct tally *tally, const struct mci_shard *shard)
     }
 }
 
+/* Those in doubt that were not told are the last of the queue. */
+static void check_told(struct tally *tally, const struct mci_shard *shard)
+{
+    uint32_t index = shard->doubtful.head;
+    bool is_told = true;
+    for (; index != 0; index = mci_pool_at(&shard->pool, index)->next) {
+        is_told &= index != shard->untold;
+        bool is_marked =
+            mci_pool_at(&shard->pool, index)->marks & MCI_MARK_TOLD;
+        expect(tally, is_marked == is_told, "told and untold");
+        tally->untold += !is_marked;
+    }
+}
+
 static void check_shard(struct tally *tally, struct mci_shard *shard)
 {
     struct tally before = *tally;
@@ -194,6 +209,7 @@ static void check_shard(struct tally *tally, struct mci_shard *shard)
            "count of doubtful");
     expect(tally, queue_length(shard, &shard->doubtful) == counts->doubtful,
            "queue of doubtful");
+    check_told(tally, shard);
     expect(tally,
            tally->waiting_bytes - before.waiting_bytes == counts->waiting_bytes,
            "count of waiting bytes");
@@ -245,6 +261,8 @@ bool mci_master_check(struct mci_master *master)
     expect(&tally, tally.in_lanes == tally.lane_count, "copies and lanes");
     expect(&tally, tally.keys == atomic_load(&master->key_count),
            "count of keys");
+    expect(&tally, tally.untold == atomic_load(&master->untold),
+           "count of untold");
     check_spaces(&tally);
     check_writers(&tally);
     return tally.is_sound;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "caller.h"
+#include "lease.h"
 #include "mci_alloc.h"
 #include "media.h"
 #include "version.h"
@@ -249,14 +250,18 @@ static enum mc_err promote_turn(const struct turn *turn,
         return MC_ERR_INVALID_VERSION;
     }
     uint32_t target = mci_chain_readable(change->shard, change->slot);
+    uint64_t until_ns = row->is_spent ? 0 : mci_lease_spent_at(change->now_ns);
     bool fits = record->state == MCI_RECORD_OPEN && target != 0 &&
                 mci_pool_at(pool, target)->number == record->at.target &&
                 !(mci_pool_at(pool, target)->marks & MCI_MARK_CPU);
+    if (record->state != MCI_RECORD_OPEN) {
+        return MC_ERR_INVALID_VERSION; /* it waits for its proof */
+    }
     if (!fits || mci_attempt_shed(change, index) == 0) {
-        mci_attempt_discard(change, index, MCI_FATE_REFUSED);
+        mci_attempt_discard(change, index, MCI_FATE_REFUSED, until_ns);
         return MC_ERR_INVALID_VERSION;
     }
-    mci_attempt_promote(change, index, target);
+    mci_attempt_promote(change, index, target, row->is_spent);
     return MC_OK;
 }
 

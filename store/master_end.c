@@ -5,6 +5,7 @@
  * lock; where it does not come in time, the rows one by one take what there is.
  */
 #include "caller.h"
+#include "lease.h"
 #include "media.h"
 #include "space.h"
 #include "version.h"
@@ -34,19 +35,20 @@ static enum mc_err answer_by_fate(const struct ending *ending,
 }
 
 /* An open attempt whose end has come. */
-static enum mc_err end_open(const struct mci_change *change, uint32_t index)
+static enum mc_err end_open(const struct mci_change *change, uint32_t index,
+                            bool is_spent, uint64_t until_ns)
 {
     const struct mci_record *record = mci_pool_at(&change->shard->pool, index);
     bool is_put = !(record->marks & MCI_MARK_UPSERT);
     if (is_put && mci_chain_readable(change->shard, change->slot) != 0) {
-        mci_attempt_discard(change, index, MCI_FATE_DROPPED);
+        mci_attempt_discard(change, index, MCI_FATE_DROPPED, until_ns);
         return MC_OK;
     }
     if (mci_attempt_shed(change, index) == 0) {
-        mci_attempt_discard(change, index, MCI_FATE_REFUSED);
+        mci_attempt_discard(change, index, MCI_FATE_REFUSED, until_ns);
         return MC_ERR_INVALID_VERSION;
     }
-    mci_version_publish(change, index);
+    mci_version_publish(change, index, is_spent);
     return MC_OK;
 }
 
@@ -70,12 +72,18 @@ static enum mc_err settle_attempt(struct ending *ending,
         }
         return MC_OK;
     }
-    if (ask == ASK_REVOKE || is_doubtful) {
-        /* The writer itself says that it has ended: the proof. */
-        mci_attempt_discard(change, index, MCI_FATE_REFUSED);
+    if (is_doubtful) {
+        if (row->is_spent) {
+            mci_attempt_proven(change, index);
+        }
         return ask == ASK_REVOKE ? MC_OK : MC_ERR_INVALID_VERSION;
     }
-    return end_open(change, index);
+    uint64_t until_ns = row->is_spent ? 0 : mci_lease_spent_at(change->now_ns);
+    if (ask == ASK_REVOKE) {
+        mci_attempt_discard(change, index, MCI_FATE_REFUSED, until_ns);
+        return MC_OK;
+    }
+    return end_open(change, index, row->is_spent, until_ns);
 }
 
 static enum mc_err settle_row(struct ending *ending,
@@ -238,9 +246,8 @@ enum mc_err mci_master_attempt_touch(struct mci_master *master,
     err = MC_ERR_INVALID_VERSION;
     if (index != 0 &&
         mci_pool_at(&shard->pool, index)->state == MCI_RECORD_OPEN) {
-        mci_queue_remove(&shard->pool, &shard->open, index);
-        mci_queue_push_back(&shard->pool, &shard->open, index);
-        mci_pool_at(&shard->pool, index)->used_ns = call->now_ns;
+        const struct mci_change change = {.shard = shard};
+        mci_attempt_used(&change, index, call->now_ns);
         err = MC_OK;
     }
     mci_shard_unlock(shard);

@@ -342,7 +342,7 @@ static bool free_doubtful(struct slice *slice, struct mci_shard *shard,
                 return false;
             }
             struct mci_change change = change_of(slice, shard, record);
-            mci_attempt_discard(&change, index, MCI_FATE_REFUSED);
+            mci_attempt_proven(&change, index);
         }
         index = next;
     }

@@ -46,14 +46,19 @@ enum mci_record_mark {
     MCI_MARK_PROMOTE = 8, /* an attempt to copy a version from disk to memory */
     MCI_MARK_HARD = 16,   /* never evicted */
     MCI_MARK_SOFT = 32,   /* stands in the lanes of soft pins */
-    MCI_MARK_ASKED = 64   /* used_ns also begins an exist lease */
+    MCI_MARK_ASKED = 64,  /* used_ns also begins an exist lease */
+    /* Readable: its write grant may outlive its end, by MC_GRANT_TTL_MAX_MS at
+     * most, and used_ns is not before the end. */
+    MCI_MARK_UNSPENT = 128,
+    MCI_MARK_TOLD = 128 /* in doubt: whoever sees to the proof knows of it */
 };
 #define MCI_MARK_MEDIA (MCI_MARK_CPU | MCI_MARK_DISK)
 
 struct mci_record {
     struct mci_label *label; /* owned; NULL in copies and nameless limbo */
     uint64_t lease_ns;       /* read until then; limbo: freed then */
-    uint64_t used_ns; /* last use; open: the writer's last sign of life */
+    uint64_t used_ns; /* last use; open: the writer's last sign of life; in
+                         doubt: since when */
     uint64_t size;
     uint64_t number; /* of the attempt; copies: index of their version */
     union {

@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "group.h"
+#include "lease.h"
 #include "mci_hash.h"
 #include "media.h"
 #include "space.h"
@@ -213,6 +214,10 @@ void mci_version_retire(const struct mci_change *change, uint32_t index)
 {
     struct mci_shard *shard = change->shard;
     struct mci_record *record = mci_pool_at(&shard->pool, index);
+    uint64_t unspent_ns = mci_lease_unspent(record);
+    if (record->lease_ns < unspent_ns) {
+        record->lease_ns = unspent_ns;
+    }
     if (record->lease_ns <= change->now_ns && record->holds == 0) {
         mci_record_free(shard, index, change->leavings);
         return;
@@ -338,7 +343,11 @@ void mci_version_drop_copy(const struct mci_change *change, uint32_t index,
         mci_media_from(&media, version, MC_MEDIUM_CPU);
         mci_media_change(change->master, shard, &media, change->reserved);
     }
-    retire_range(change, &range, version->lease_ns, carrier);
+    uint64_t unspent_ns = mci_lease_unspent(version);
+    retire_range(change, &range,
+                 version->lease_ns > unspent_ns ? version->lease_ns
+                                                : unspent_ns,
+                 carrier);
 }
 
 void mci_version_drop_disk(const struct mci_change *change, uint32_t index)

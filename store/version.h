@@ -64,12 +64,13 @@ uint32_t mci_attempt_shed(const struct mci_change *change, uint32_t index);
 
 /* An open attempt, out of the open queue, becomes the readable version; the
  * former one is unlinked, and what is to be kept of it is inherited. */
-void mci_version_publish(const struct mci_change *change, uint32_t index);
+void mci_version_publish(const struct mci_change *change, uint32_t index,
+                         bool is_spent);
 
 /* An open promotion's copy becomes the memory copy of a version that is only on
  * disk; the version stands in the promotion's record from then on. */
 void mci_attempt_promote(const struct mci_change *change, uint32_t index,
-                         uint32_t target);
+                         uint32_t target, bool is_spent);
 
 /* A readable version is unlinked with all its copies. */
 void mci_version_unlink(const struct mci_change *change, uint32_t index);
@@ -93,11 +94,22 @@ void mci_version_leave_disk(struct mci_master *master,
 /* An unlinked record waits for its lease and holds, or goes at once. */
 void mci_version_retire(const struct mci_change *change, uint32_t index);
 
-/* An attempt ends without a trace; doubtful ones keep their space. An open one's
- * fate is settled. */
+/* A sign of life of an open attempt's writer. */
+void mci_attempt_used(const struct mci_change *change, uint32_t index,
+                      uint64_t now_ns);
+
+/* An open attempt ends without a trace, and its fate is settled; its space is
+ * kept back until until_ns. In doubt: it stays where it is. */
 void mci_attempt_discard(const struct mci_change *change, uint32_t index,
-                         enum mci_fate fate);
+                         enum mci_fate fate, uint64_t until_ns);
 void mci_attempt_doubt(const struct mci_change *change, uint32_t index);
+
+/* Marks the first attempt in doubt that was not told yet, shard->untold, as told
+ * and answers it. */
+uint32_t mci_doubt_told(struct mci_master *master, struct mci_shard *shard);
+
+/* An attempt that was in doubt is no more. */
+void mci_attempt_proven(const struct mci_change *change, uint32_t index);
 
 /* Gives back a record in no list: its space, its label, its place. */
 void mci_record_free(struct mci_shard *shard, uint32_t index,

@@ -20,7 +20,7 @@ static uint64_t waiting(void)
 
 static void promote(const char *key)
 {
-    struct mci_write_row row = {.key = mc_view_str(key)};
+    struct mci_write_row row = {.key = mc_view_str(key), .is_spent = true};
     struct mci_call call = rig_call(&rig);
     ck_assert_int_eq(mci_master_promote_start(rig.master, &call, &row, 1),
                      MC_OK);

@@ -72,6 +72,7 @@ static void make_row(struct actor *actor, char *key, struct mci_write_row *row)
     (void)snprintf(key, 16, "k%02u", (unsigned)number);
     *row =
         (struct mci_write_row){.key = mc_view_str(key),
+                               .is_spent = true,
                                .size = 1 + roll(actor) % (SIZE_MAX_KIB * KIB),
                                .session_id = mc_view_str(tags[roll(actor) % 4]),
                                .group_id = mc_view_str(groups[number % 4])};

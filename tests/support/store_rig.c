@@ -169,7 +169,7 @@ const char *rig_events(struct rig *rig)
 
 struct mci_write_row rig_row(const char *spec, uint64_t size)
 {
-    struct mci_write_row row = {.size = size};
+    struct mci_write_row row = {.size = size, .is_spent = true};
     const char *group = strchr(spec, '@');
     const char *tag = strchr(spec, '#');
     const char *end = spec + strlen(spec);

@@ -72,7 +72,8 @@ size_t rig_print_record(char *text, size_t len, size_t max,
 
 /* ---- single rows -------------------------------------------------------- */
 
-/* "key", "key#tag", "key@group", "key#tag@group"; valid for the call. */
+/* "key", "key#tag", "key@group", "key#tag@group"; valid for the call. Its end
+ * says that the write grant is spent. */
 struct mci_write_row rig_row(const char *spec, uint64_t size);
 
 struct mci_write_row rig_put_start(struct rig *rig, const char *spec,
