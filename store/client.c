@@ -9,7 +9,9 @@
 #include "mci_client.h"
 
 #define SEGMENT_BYTES (64 * UINT64_C(1048576))
+#define LOCAL_BUFFER_BYTES (16 * UINT64_C(1048576))
 #define TIMEOUT_MS 30000
+#define TRANSFER_TIMEOUT_MS 60000
 #define SEGMENT_LABEL "embedded"
 #define EPOCH_RANDOM_BITS 16
 
@@ -26,6 +28,10 @@ static enum mc_err check_opts(const struct mc_client_opts *opts)
         return MC_ERR_NOT_SUPPORTED;
     }
     if (opts->tenant && strlen(opts->tenant) > MC_TENANT_LEN_MAX) {
+        return MC_ERR_INVALID_PARAMS;
+    }
+    if (opts->local_buffer_bytes != MC_NONE &&
+        opts->local_buffer_bytes > MCI_EXTENT_SPACE_MAX) {
         return MC_ERR_INVALID_PARAMS;
     }
     bool is_wanted = mci_publisher_is_wanted(&opts->events) ||
@@ -111,9 +117,41 @@ static void set_fields(struct mc_client *client,
 {
     client->segment.fd = -1;
     client->timeout_ms = opts->timeout_ms ? opts->timeout_ms : TIMEOUT_MS;
+    client->transfer_timeout_ms = opts->transfer_timeout_ms
+                                      ? opts->transfer_timeout_ms
+                                      : TRANSFER_TIMEOUT_MS;
+    client->any_memory = opts->any_memory;
     if (opts->tenant) {
         memcpy(client->tenant, opts->tenant, strlen(opts->tenant));
     }
+}
+
+/* What every client has, whatever its master. */
+static enum mc_err make_client(const struct mc_client_opts *opts,
+                               struct mc_client **client_out)
+{
+    struct mc_client *client = mci_calloc(1, sizeof *client);
+    if (!client) {
+        return MC_ERR_NOMEM;
+    }
+    set_fields(client, opts);
+    uint64_t bytes = opts->local_buffer_bytes ? opts->local_buffer_bytes
+                                              : LOCAL_BUFFER_BYTES;
+    enum mc_err err = mci_memory_init(&client->memory);
+    if (err != MC_OK) {
+        goto err_free;
+    }
+    err = mci_local_buffer_init(&client->buffer, bytes == MC_NONE ? 0 : bytes);
+    if (err != MC_OK) {
+        goto err_fini_memory;
+    }
+    *client_out = client;
+    return MC_OK;
+err_fini_memory:
+    mci_memory_fini(&client->memory);
+err_free:
+    mci_free(client);
+    return err;
 }
 
 enum mc_err mc_client_open(const struct mc_client_opts *opts,
@@ -125,11 +163,11 @@ enum mc_err mc_client_open(const struct mc_client_opts *opts,
     if (err != MC_OK) {
         return err;
     }
-    struct mc_client *client = mci_calloc(1, sizeof *client);
-    if (!client) {
-        return MC_ERR_NOMEM;
+    struct mc_client *client = NULL;
+    err = make_client(opts, &client);
+    if (err != MC_OK) {
+        return err;
     }
-    set_fields(client, opts);
     err = open_segment(client, opts);
     if (err == MC_OK) {
         err = open_events(client, &opts->events);
@@ -155,6 +193,8 @@ void mc_client_close(struct mc_client *client)
     mci_master_destroy(client->master);
     mci_event_log_destroy(client->log);
     mci_segment_fini(&client->segment);
+    mci_local_buffer_fini(&client->buffer);
+    mci_memory_fini(&client->memory);
     mci_free(client);
 }
 
@@ -168,16 +208,6 @@ struct mci_call mci_client_call(const struct mc_client *client)
         .tenant = mc_view_str(client->tenant),
         .now_ns = now_ns,
         .deadline_ns = mci_clock_deadline(now_ns, client->timeout_ms)};
-}
-
-uint8_t *mci_client_memory(const struct mc_client *client,
-                           const struct mci_place *place, uint64_t len)
-{
-    if (place->segment != client->segment_id || len > client->segment.bytes ||
-        place->offset > client->segment.bytes - len) {
-        return NULL;
-    }
-    return client->segment.base + place->offset;
 }
 
 enum mc_err mci_client_refuse(int64_t *results, size_t count, enum mc_err err)

@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* client.h - a client from the inside: what it holds, and how its calls begin.
- * Threads: fields do not change between open and close.
+ *
+ * An embedded client has the store in it, and copies bytes itself; a client of a
+ * master process has a remote link and a transfer. Everything above that is the
+ * same for both.
+ * Threads: fields do not change between open and close, but for what the parts
+ * guard themselves.
  */
 #ifndef CLIENT_H
 #define CLIENT_H
+#include "client_buffer.h"
+#include "client_memory.h"
+#include "client_outside.h"
 #include "mc_client.h"
 #include "mci_clock.h"
 #include "mci_link.h"
@@ -13,24 +21,26 @@
 
 struct mc_client {
     struct mci_master_link link;
-    uint32_t id;
-    uint32_t segment_id; /* 0: it lends nothing */
+    uint32_t id; /* embedded; of a remote one the link knows */
     uint32_t timeout_ms;
-    struct mci_segment segment;
+    uint32_t transfer_timeout_ms;
+    bool any_memory;
     char tenant[MC_TENANT_LEN_MAX + 1];
+    struct mci_memory memory;
+    struct mci_local_buffer buffer;
     /* Embedded: the store itself. */
+    struct mci_segment segment;
+    uint32_t segment_id; /* 0: it lends nothing */
     struct mci_event_log *log;
     struct mci_publisher *publisher; /* NULL: none */
     struct mci_master *master;
     struct mci_sweeper sweeper;
+    /* Of a master process: all that is outside. NULL: embedded. */
+    struct mci_outside *outside;
 };
 
 /* What every call says of itself. */
 struct mci_call mci_client_call(const struct mc_client *client);
-
-/* The memory of a range, NULL if it is not in this process. */
-uint8_t *mci_client_memory(const struct mc_client *client,
-                           const struct mci_place *place, uint64_t len);
 
 /* Puts a refusal into every row and returns it. */
 enum mc_err mci_client_refuse(int64_t *results, size_t count, enum mc_err err);
@@ -38,4 +48,14 @@ enum mc_err mci_client_refuse(int64_t *results, size_t count, enum mc_err err);
 /* The limits of an array call. Errors: -600. */
 MC_CHECK_RESULT enum mc_err
 mci_client_check_rows(const void *keys, const int64_t *results, size_t count);
+
+/* Of a call on one key: its own code, or the row's. */
+static inline enum mc_err mci_client_code(enum mc_err err,
+                                          const int64_t *result)
+{
+    if (err != MC_OK) {
+        return err;
+    }
+    return *result < 0 ? (enum mc_err) * result : MC_OK;
+}
 #endif

@@ -4,15 +4,6 @@
 
 #include "client.h"
 
-/* Of a call on one key: its own code, or the row's. */
-static enum mc_err code_of(enum mc_err err, const int64_t *result)
-{
-    if (err != MC_OK) {
-        return err;
-    }
-    return *result < 0 ? (enum mc_err) * result : MC_OK;
-}
-
 /* ---- asking ------------------------------------------------------------ */
 
 enum mc_err mc_client_batch_exist(struct mc_client *client,
@@ -35,8 +26,8 @@ enum mc_err mc_client_exist(struct mc_client *client, struct mc_view key,
         return MC_ERR_INVALID_PARAMS;
     }
     int64_t result = 0;
-    enum mc_err err =
-        code_of(mc_client_batch_exist(client, &key, 1, &result), &result);
+    enum mc_err err = mci_client_code(
+        mc_client_batch_exist(client, &key, 1, &result), &result);
     if (err == MC_OK) {
         *exists_out = result == 1;
     }
@@ -51,7 +42,7 @@ enum mc_err mc_client_get_size(struct mc_client *client, struct mc_view key,
     }
     const struct mci_call call = mci_client_call(client);
     int64_t result = 0;
-    enum mc_err err = code_of(
+    enum mc_err err = mci_client_code(
         client->link.ops->get_size(client->link.ctx, &call, &key, 1, &result),
         &result);
     if (err == MC_OK) {
@@ -85,7 +76,7 @@ enum mc_err mc_client_probe(struct mc_client *client, struct mc_view key,
     }
     struct mc_probe probe;
     int64_t result = 0;
-    enum mc_err err = code_of(
+    enum mc_err err = mci_client_code(
         mc_client_batch_probe(client, &key, 1, &probe, &result), &result);
     if (err == MC_OK) {
         *probe_out = probe;
@@ -148,8 +139,8 @@ enum mc_err mc_client_remove(struct mc_client *client, struct mc_view key,
                              bool force)
 {
     int64_t result = 0;
-    return code_of(mc_client_batch_remove(client, &key, 1, force, &result),
-                   &result);
+    return mci_client_code(
+        mc_client_batch_remove(client, &key, 1, force, &result), &result);
 }
 
 enum mc_err mc_client_remove_by_regex(struct mc_client *client,

@@ -1,112 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client_get.c - reading: hold a version, copy it, let it go.
- *
- * The hold keeps the bytes whatever leases and writers do, so a read inside this
- * process never finds that its lease is over.
- */
+/* client_get.c - the calls that read objects as a whole. */
 #include <string.h>
 
-#include "client.h"
+#include "client_read.h"
 #include "mci_alloc.h"
 
-#define SLICE_ROWS 64
-
-/* A batch on its way; either into the caller's buffers or into new ones. */
-struct reading {
-    struct mc_client *client;
-    const struct mc_view *keys;
-    const struct mc_span *buffers; /* NULL: new memory */
-    struct mc_span *spans;         /* what is handed out then */
-    int64_t *results;
-};
-
-static void *target_of(const struct reading *reading, size_t i, uint64_t size,
-                       enum mc_err *err)
+static struct mc_view key_at(const struct mci_reading *reading, size_t i)
 {
-    if (reading->buffers) {
-        const struct mc_span *buffer = &reading->buffers[i];
-        *err =
-            buffer->data && buffer->len >= size ? MC_OK : MC_ERR_INVALID_PARAMS;
-        return buffer->data;
-    }
-    void *data = mci_alloc(size);
-    *err = data ? MC_OK : MC_ERR_NOMEM;
-    return data;
+    return reading->keys[i];
 }
 
-static int64_t copy_out(const struct reading *reading, size_t i,
-                        const struct mci_read_row *row)
+static void settle_result(struct mci_reading *reading, size_t i,
+                          const struct mci_piece *pieces, size_t count)
 {
-    if (row->err != MC_OK) {
-        return row->err;
-    }
-    const uint8_t *memory =
-        row->place_count > 0
-            ? mci_client_memory(reading->client, &row->places[0], row->size)
-            : NULL;
-    if (!memory) {
-        return MC_ERR_INVALID_REPLICA;
-    }
-    enum mc_err err = MC_OK;
-    void *target = target_of(reading, i, row->size, &err);
-    if (err != MC_OK) {
-        return err;
-    }
-    memcpy(target, memory, row->size);
-    if (reading->spans) {
-        reading->spans[i] = (struct mc_span){.data = target, .len = row->size};
-    }
-    return (int64_t)row->size;
+    (void)count;
+    reading->results[i] = pieces[0].result;
 }
 
-static void read_slice(const struct reading *reading, size_t first,
-                       struct mci_read_row *rows, size_t count)
+static void aim_whole(struct mci_piece *piece, void *data, uint64_t size)
 {
-    const struct mci_master_link *link = &reading->client->link;
-    const struct mci_call call = mci_client_call(reading->client);
-    for (size_t i = 0; i < count; i++) {
-        rows[i].key = reading->keys[first + i];
-        rows[i].want_hold = true;
-    }
-    enum mc_err err = link->ops->get(link->ctx, &call, rows, count);
-    (void)err; /* every row holds it */
-    for (size_t i = 0; i < count; i++) {
-        reading->results[first + i] = copy_out(reading, first + i, &rows[i]);
-    }
-    link->ops->release(link->ctx, rows, count);
+    piece->own = (struct mc_span){.data = data, .len = size};
+    piece->spans = &piece->own;
+    piece->span_count = 1;
+    piece->len = size;
 }
 
-static enum mc_err read_batch(const struct reading *reading, size_t count)
+/* ---- into a buffer ------------------------------------------------------- */
+
+static enum mc_err aim_buffer(struct mci_reading *reading, size_t i,
+                              uint64_t size, struct mci_piece *pieces,
+                              size_t count)
 {
-    enum mc_err err =
-        mci_client_check_rows(reading->keys, reading->results, count);
-    if (err == MC_OK && count > 0 && !reading->buffers && !reading->spans) {
-        err = MC_ERR_INVALID_PARAMS;
+    const struct mc_span *buffer = &reading->buffers[i];
+    (void)count;
+    if (!buffer->data || buffer->len < size ||
+        !mci_reading_may_use(reading, buffer->data, buffer->len)) {
+        return MC_ERR_INVALID_PARAMS;
     }
-    for (size_t i = 0; i < count && reading->spans; i++) {
-        reading->spans[i] = (struct mc_span){.data = NULL};
-    }
-    if (err != MC_OK) {
-        return mci_client_refuse(reading->results, count, err);
-    }
-    size_t most = count < SLICE_ROWS ? count : SLICE_ROWS;
-    struct mci_read_row *rows = mci_alloc(most * sizeof *rows);
-    if (!rows) {
-        return mci_client_refuse(reading->results, count, MC_ERR_NOMEM);
-    }
-    for (size_t first = 0; first < count; first += most) {
-        size_t left = count - first;
-        read_slice(reading, first, rows, left < most ? left : most);
-    }
-    mci_free(rows);
+    aim_whole(&pieces[0], buffer->data, size);
     return MC_OK;
 }
 
-/* ---- calls ------------------------------------------------------------- */
+static const struct mci_reading_ops into_buffers = {
+    .key = key_at, .aim = aim_buffer, .settle = settle_result};
 
-static enum mc_err code_of(int64_t result)
+static enum mc_err read_rows(struct mci_reading *reading, const void *targets,
+                             size_t count)
 {
-    return result < 0 ? (enum mc_err)result : MC_OK;
+    enum mc_err err =
+        mci_client_check_rows(reading->keys, reading->results, count);
+    if (err == MC_OK && count > 0 && !targets) {
+        err = MC_ERR_INVALID_PARAMS;
+    }
+    if (err == MC_OK) {
+        err = mci_read(reading, count);
+    }
+    return err != MC_OK ? mci_client_refuse(reading->results, count, err)
+                        : MC_OK;
 }
 
 enum mc_err mc_client_get_into(struct mc_client *client, struct mc_view key,
@@ -115,17 +65,19 @@ enum mc_err mc_client_get_into(struct mc_client *client, struct mc_view key,
 {
     const struct mc_span span = {.data = buffer, .len = capacity};
     int64_t result = 0;
-    const struct reading reading = {
-        .client = client, .keys = &key, .buffers = &span, .results = &result};
+    struct mci_reading reading = {.ops = &into_buffers,
+                                  .client = client,
+                                  .keys = &key,
+                                  .buffers = &span,
+                                  .results = &result};
     if (!buffer) {
         return MC_ERR_INVALID_PARAMS;
     }
-    struct mci_read_row row;
-    read_slice(&reading, 0, &row, 1);
-    if (result >= 0 && size_out) {
+    enum mc_err err = mci_client_code(mci_read(&reading, 1), &result);
+    if (err == MC_OK && size_out) {
         *size_out = (uint64_t)result;
     }
-    return code_of(result);
+    return err;
 }
 
 enum mc_err mc_client_batch_get_into(struct mc_client *client,
@@ -133,44 +85,268 @@ enum mc_err mc_client_batch_get_into(struct mc_client *client,
                                      const struct mc_span *buffers,
                                      size_t count, int64_t *results_out)
 {
-    const struct reading reading = {.client = client,
-                                    .keys = keys,
-                                    .buffers = buffers,
-                                    .results = results_out};
-    return read_batch(&reading, count);
+    struct mci_reading reading = {.ops = &into_buffers,
+                                  .client = client,
+                                  .keys = keys,
+                                  .buffers = buffers,
+                                  .results = results_out};
+    return read_rows(&reading, buffers, count);
 }
+
+/* ---- into many buffers --------------------------------------------------- */
+
+/* How many spans the object fills, and how much of the last one. */
+static enum mc_err measure(const struct mc_spans *list, uint64_t size,
+                           size_t *count_out, uint64_t *last_out)
+{
+    uint64_t left = size;
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->spans[i].len > 0 && !list->spans[i].data) {
+            return MC_ERR_INVALID_PARAMS;
+        }
+        if (left <= list->spans[i].len) {
+            *count_out = i + 1;
+            *last_out = left;
+            return MC_OK;
+        }
+        left -= list->spans[i].len;
+    }
+    return MC_ERR_INVALID_PARAMS; /* longer than the spans */
+}
+
+static bool may_use_list(struct mci_reading *reading,
+                         const struct mc_spans *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (!mci_reading_may_use(reading, list->spans[i].data,
+                                 list->spans[i].len)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum mc_err trim(const struct mc_spans *list, size_t count,
+                        uint64_t last, struct mci_piece *piece)
+{
+    struct mc_span *spans = &piece->own;
+    if (list->spans[count - 1].len == last) {
+        piece->spans = list->spans;
+        return MC_OK;
+    }
+    if (count > 1) {
+        spans = mci_alloc(count * sizeof *spans);
+        if (!spans) {
+            return MC_ERR_NOMEM;
+        }
+        piece->trimmed = spans;
+    }
+    memcpy(spans, list->spans, count * sizeof *spans);
+    spans[count - 1].len = last;
+    piece->spans = spans;
+    return MC_OK;
+}
+
+static enum mc_err aim_list(struct mci_reading *reading, size_t i,
+                            uint64_t size, struct mci_piece *pieces,
+                            size_t count)
+{
+    const struct mc_spans *list = &reading->lists[i];
+    size_t span_count = 0;
+    uint64_t last = 0;
+    (void)count;
+    if (!list->spans || list->count > MC_SPANS_MAX) {
+        return MC_ERR_INVALID_PARAMS;
+    }
+    enum mc_err err = measure(list, size, &span_count, &last);
+    if (err == MC_OK && !may_use_list(reading, list)) {
+        err = MC_ERR_INVALID_PARAMS;
+    }
+    if (err == MC_OK) {
+        err = trim(list, span_count, last, &pieces[0]);
+    }
+    pieces[0].span_count = (uint32_t)span_count;
+    pieces[0].len = size;
+    return err;
+}
+
+static const struct mci_reading_ops into_lists = {
+    .key = key_at, .aim = aim_list, .settle = settle_result};
+
+/* The nearest copy is taken first whatever is preferred. */
+enum mc_err mc_client_batch_get_into_multi_buffers(
+    struct mc_client *client, const struct mc_view *keys,
+    const struct mc_spans *buffers, size_t count, bool prefer_same_node,
+    int64_t *results_out)
+{
+    struct mci_reading reading = {.ops = &into_lists,
+                                  .client = client,
+                                  .keys = keys,
+                                  .lists = buffers,
+                                  .results = results_out};
+    (void)prefer_same_node;
+    return read_rows(&reading, buffers, count);
+}
+
+/* ---- into new memory ----------------------------------------------------- */
+
+static void unmake(struct mci_reading *reading, size_t i)
+{
+    mci_free(reading->made[i].data);
+    reading->made[i] = (struct mc_span){.data = NULL};
+}
+
+static enum mc_err aim_made(struct mci_reading *reading, size_t i,
+                            uint64_t size, struct mci_piece *pieces,
+                            size_t count)
+{
+    (void)count;
+    unmake(reading, i); /* it may have been made for another version */
+    void *data = mci_alloc(size);
+    if (!data) {
+        return MC_ERR_NOMEM;
+    }
+    reading->made[i] = (struct mc_span){.data = data, .len = size};
+    aim_whole(&pieces[0], data, size);
+    return MC_OK;
+}
+
+static void settle_made(struct mci_reading *reading, size_t i,
+                        const struct mci_piece *pieces, size_t count)
+{
+    (void)count;
+    reading->results[i] = pieces[0].result;
+    if (pieces[0].result < 0) {
+        unmake(reading, i);
+    }
+}
+
+static const struct mci_reading_ops into_made = {
+    .key = key_at, .aim = aim_made, .settle = settle_made};
 
 enum mc_err mc_client_get(struct mc_client *client, struct mc_view key,
                           void **data_out, size_t *size_out)
 {
     struct mc_span span = {.data = NULL};
     int64_t result = 0;
-    const struct reading reading = {
-        .client = client, .keys = &key, .spans = &span, .results = &result};
+    struct mci_reading reading = {.ops = &into_made,
+                                  .client = client,
+                                  .keys = &key,
+                                  .made = &span,
+                                  .results = &result};
     if (!data_out || !size_out) {
         return MC_ERR_INVALID_PARAMS;
     }
-    struct mci_read_row row;
-    read_slice(&reading, 0, &row, 1);
-    if (result >= 0) {
+    enum mc_err err = mci_client_code(mci_read(&reading, 1), &result);
+    if (err == MC_OK) {
         *data_out = span.data;
         *size_out = span.len;
     }
-    return code_of(result);
+    return err;
 }
 
 enum mc_err mc_client_batch_get(struct mc_client *client,
                                 const struct mc_view *keys, size_t count,
                                 struct mc_span *spans_out, int64_t *results_out)
 {
-    const struct reading reading = {.client = client,
-                                    .keys = keys,
-                                    .spans = spans_out,
-                                    .results = results_out};
-    return read_batch(&reading, count);
+    struct mci_reading reading = {.ops = &into_made,
+                                  .client = client,
+                                  .keys = keys,
+                                  .made = spans_out,
+                                  .results = results_out};
+    for (size_t i = 0; i < count && spans_out; i++) {
+        spans_out[i] = (struct mc_span){.data = NULL};
+    }
+    return read_rows(&reading, spans_out, count);
 }
 
 void mc_client_free(void *data)
 {
     mci_free(data);
+}
+
+/* ---- into the local buffer ----------------------------------------------- */
+
+static void give_back(struct mci_reading *reading, size_t i)
+{
+    mc_client_release_buffer(reading->client, &reading->lent[i]);
+}
+
+/* Handles are never 0. */
+static enum mc_err aim_lent(struct mci_reading *reading, size_t i,
+                            uint64_t size, struct mci_piece *pieces,
+                            size_t count)
+{
+    void *data = NULL;
+    uint32_t handle = 0;
+    (void)count;
+    give_back(reading, i);
+    enum mc_err err =
+        mci_local_buffer_take(&reading->client->buffer, size, &data, &handle);
+    if (err != MC_OK) {
+        return err;
+    }
+    reading->lent[i] = (struct mc_buffer){
+        .data = data, .len = size, .owner = (void *)(uintptr_t)handle};
+    aim_whole(&pieces[0], data, size);
+    return MC_OK;
+}
+
+static void settle_lent(struct mci_reading *reading, size_t i,
+                        const struct mci_piece *pieces, size_t count)
+{
+    (void)count;
+    reading->results[i] = pieces[0].result;
+    if (pieces[0].result < 0) {
+        give_back(reading, i);
+    }
+}
+
+static const struct mci_reading_ops into_lent = {
+    .key = key_at, .aim = aim_lent, .settle = settle_lent};
+
+enum mc_err mc_client_get_buffer(struct mc_client *client, struct mc_view key,
+                                 struct mc_buffer *buffer_out)
+{
+    struct mc_buffer buffer = {.data = NULL};
+    int64_t result = 0;
+    struct mci_reading reading = {.ops = &into_lent,
+                                  .client = client,
+                                  .keys = &key,
+                                  .lent = &buffer,
+                                  .results = &result};
+    if (!buffer_out) {
+        return MC_ERR_INVALID_PARAMS;
+    }
+    enum mc_err err = mci_client_code(mci_read(&reading, 1), &result);
+    if (err == MC_OK) {
+        *buffer_out = buffer;
+    }
+    return err;
+}
+
+enum mc_err mc_client_batch_get_buffer(struct mc_client *client,
+                                       const struct mc_view *keys, size_t count,
+                                       struct mc_buffer *buffers_out,
+                                       int64_t *results_out)
+{
+    struct mci_reading reading = {.ops = &into_lent,
+                                  .client = client,
+                                  .keys = keys,
+                                  .lent = buffers_out,
+                                  .results = results_out};
+    for (size_t i = 0; i < count && buffers_out; i++) {
+        buffers_out[i] = (struct mc_buffer){.data = NULL};
+    }
+    return read_rows(&reading, buffers_out, count);
+}
+
+void mc_client_release_buffer(struct mc_client *client,
+                              struct mc_buffer *buffer)
+{
+    if (buffer && buffer->owner) {
+        mci_local_buffer_give(&client->buffer,
+                              (uint32_t)(uintptr_t)buffer->owner);
+        *buffer = (struct mc_buffer){.data = NULL};
+    }
 }

@@ -65,6 +65,7 @@ static bool open_client(struct writer *writer)
     size_t blocks = trace_pool_blocks(&writer->trace) + 1; /* and req/<n> */
     struct mc_client_opts opts = {
         .segment_bytes = blocks * options->block_bytes,
+        .any_memory = true,
         .store = {.default_kv_lease_ttl_ms = MC_NONE,
                   .eviction_high_watermark = 1.0},
         .events = {.bind_endpoint = options->endpoint,

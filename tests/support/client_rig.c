@@ -15,6 +15,7 @@ void client_open(struct client_rig *rig, const struct mc_client_opts *opts)
     if (opts) {
         given = *opts;
     }
+    given.any_memory = true;
     if (given.store.eviction_high_watermark == 0) {
         given.store.eviction_high_watermark = 1.0;
     }

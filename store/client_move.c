@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* client_move.c - see the header. */
+#include "client_move.h"
+
+#include <string.h>
+
+#include "client_targets.h"
+
+enum mc_err mci_mover_begin(struct mc_client *client,
+                            struct mci_mover *mover_out)
+{
+    *mover_out = (struct mci_mover){.client = client};
+    return client->outside ? mci_mover_again(mover_out) : MC_OK;
+}
+
+enum mc_err mci_mover_again(struct mci_mover *mover)
+{
+    if (!mover->client->outside) {
+        return MC_OK;
+    }
+    struct mci_target_set *before = mover->targets;
+    struct mci_target_set *set = NULL;
+    enum mc_err err =
+        mci_targets_hold(mover->client->outside, &set, &mover->incarnation);
+    if (err == MC_OK) {
+        mover->targets = set;
+        mci_targets_release(before);
+    }
+    return err;
+}
+
+void mci_mover_end(struct mci_mover *mover)
+{
+    mci_targets_release(mover->targets);
+    mover->targets = NULL;
+}
+
+enum mci_nearness mci_mover_near(struct mci_mover *mover, uint32_t segment,
+                                 uint64_t deadline_ns)
+{
+    const struct mc_client *client = mover->client;
+    if (!mover->targets) {
+        return segment == client->segment_id ? MCI_NEAR_HERE : MCI_NEAR_NOWHERE;
+    }
+    const struct mci_target *target = NULL;
+    enum mc_err err =
+        mci_targets_find(mover->targets, segment, deadline_ns, &target);
+    return err == MC_OK ? target->nearness : MCI_NEAR_NOWHERE;
+}
+
+/* ---- rows ---------------------------------------------------------------- */
+
+static bool is_within(uint64_t at, uint64_t len, uint64_t bytes)
+{
+    return len <= bytes && at <= bytes - len;
+}
+
+static enum mc_err aim_here(const struct mc_client *client,
+                            const struct mci_claim *claim)
+{
+    bool is_there =
+        claim->place->segment == client->segment_id &&
+        is_within(claim->place->offset, claim->size, client->segment.bytes);
+    return is_there ? MC_OK : MC_ERR_SEGMENT_NOT_FOUND;
+}
+
+static enum mc_err aim_outside(const struct mci_mover *mover,
+                               const struct mci_claim *claim,
+                               uint64_t deadline_ns,
+                               struct mc_transfer_row *row)
+{
+    const struct mci_target *target = NULL;
+    enum mc_err err = mci_targets_find(mover->targets, claim->place->segment,
+                                       deadline_ns, &target);
+    if (err != MC_OK) {
+        return err;
+    }
+    if (!is_within(claim->place->offset, claim->size, target->bytes)) {
+        return MC_ERR_SEGMENT_NOT_FOUND;
+    }
+    row->target = target->target;
+    row->grant = *claim->grant;
+    row->terms = (struct mc_grant_terms){.registration = target->registration,
+                                         .incarnation = mover->incarnation,
+                                         .subject = claim->subject,
+                                         .offset = claim->place->offset,
+                                         .len = claim->size,
+                                         .is_write = claim->is_write};
+    return MC_OK;
+}
+
+enum mc_err mci_mover_aim(struct mci_mover *mover,
+                          const struct mci_claim *claim, uint64_t from,
+                          uint64_t deadline_ns, struct mc_transfer_row *row)
+{
+    row->target = NULL;
+    row->spans = NULL;
+    row->span_count = 0;
+    row->offset = claim->place->offset + from;
+    row->terms.is_write = claim->is_write;
+    row->is_final = false;
+    row->source = NULL;
+    row->err = MC_ERR_TRANSFER_FAIL;
+    row->bytes = 0;
+    row->local_ended = true;
+    row->remote_ended = true;
+    row->receipt = 0;
+    return mover->targets ? aim_outside(mover, claim, deadline_ns, row)
+                          : aim_here(mover->client, claim);
+}
+
+/* ---- running ------------------------------------------------------------- */
+
+static void copy_row(uint8_t *memory, struct mc_transfer_row *row)
+{
+    for (uint32_t i = 0; i < row->span_count; i++) {
+        const struct mc_span *span = &row->spans[i];
+        if (span->len == 0) {
+            continue;
+        }
+        if (row->terms.is_write) {
+            memcpy(memory + row->bytes, span->data, span->len);
+        } else {
+            memcpy(span->data, memory + row->bytes, span->len);
+        }
+        row->bytes += span->len;
+    }
+    row->err = MC_OK;
+}
+
+void mci_mover_run(struct mci_mover *mover, struct mc_transfer_row *rows,
+                   size_t count, uint64_t deadline_ns)
+{
+    if (mover->targets) {
+        (void)mc_transfer_run(mci_outside_transfer(mover->client->outside),
+                              rows, count, deadline_ns);
+        return; /* rows tell */
+    }
+    uint8_t *base = mover->client->segment.base;
+    for (size_t i = 0; i < count; i++) {
+        copy_row(base + rows[i].offset, &rows[i]);
+    }
+}
+
+void mci_mover_seal(struct mci_mover *mover, struct mc_transfer_row *rows,
+                    size_t count, uint64_t deadline_ns)
+{
+    if (mover->targets) {
+        (void)mc_transfer_seal(mci_outside_transfer(mover->client->outside),
+                               rows, count, deadline_ns);
+    }
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* client_read.h - how objects come into memory, whatever call asked.
+ *
+ * A call has rows (objects); a row has pieces, most often one that is the whole
+ * object. Asking the master answers where each object is and takes a lease; the
+ * pieces are then moved, from the nearest copy first and from the next one where
+ * that fails. What lands after the lease is over does not count. A row of which
+ * no copy could be read is asked for once more, since what the master said may
+ * have been out of date.
+ * Threads: a reading by one thread.
+ */
+#ifndef CLIENT_READ_H
+#define CLIENT_READ_H
+#include "client.h"
+
+/* Part of an object and where it goes. */
+struct mci_piece {
+    uint64_t from; /* in the object */
+    uint64_t len;
+    const struct mc_span *spans; /* whose lengths sum up to len */
+    uint32_t span_count;
+    uint32_t row;            /* in the slice */
+    struct mc_span own;      /* room for an only span */
+    struct mc_span *trimmed; /* or NULL: a list that was made */
+    int64_t result;          /* bytes or a code, once it is done */
+    bool is_done;
+};
+
+struct mci_reading;
+
+struct mci_reading_ops {
+    struct mc_view (*key)(const struct mci_reading *reading, size_t i);
+    /* NULL: one. */
+    size_t (*piece_count)(const struct mci_reading *reading, size_t i);
+    /* The size is known now: fills in the pieces, whose `row` is set and all
+     * else zero. Called again when the object turned out to be another one. A
+     * piece that cannot be is done. Errors: the row's. */
+    enum mc_err (*aim)(struct mci_reading *reading, size_t i, uint64_t size,
+                       struct mci_piece *pieces, size_t count);
+    /* Hands out the outcome of a row, all of whose pieces are done. */
+    void (*settle)(struct mci_reading *reading, size_t i,
+                   const struct mci_piece *pieces, size_t count);
+};
+
+struct mci_reading {
+    const struct mci_reading_ops *ops;
+    struct mc_client *client;
+    int64_t *results;
+    struct mci_memory_use use;
+    /* What the call's own functions look at. */
+    const struct mc_view *keys;
+    const struct mc_span *buffers;
+    const struct mc_spans *lists;
+    const struct mc_range_row *ranges;
+    struct mc_span *made;
+    struct mc_buffer *lent;
+    void *buffer;
+    size_t capacity;
+};
+
+/* Errors: -11 (as a whole; then nothing was settled). */
+MC_CHECK_RESULT enum mc_err mci_read(struct mci_reading *reading, size_t count);
+
+/* The caller's memory is registered, or any will do. */
+bool mci_reading_may_use(struct mci_reading *reading, const void *data,
+                         size_t len);
+#endif
