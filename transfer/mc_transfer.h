@@ -48,12 +48,14 @@ struct mc_transfer_opts {
     uint16_t port;            /* where bytes are served; 0 = a free one */
     uint16_t port_min;        /* of a range to look in, with port 0; 0 = any */
     uint16_t port_max;
-    bool is_served_at_once;      /* listen at open, not at the first exposure */
-    bool no_shm;                 /* neither offered nor used */
-    bool no_local;               /* own memory goes by shm or tcp as well */
-    enum mc_transport_kind only; /* any other is not used; AUTO = no limit */
-    uint32_t server_threads;     /* 0 = 2 */
-    uint32_t workers;            /* for submitted batches; 0 = 2 */
+    bool is_served_at_once; /* listen at open, not at the first exposure */
+    bool no_shm;            /* neither offered nor used */
+    bool no_local;          /* own memory goes by shm or tcp as well */
+    bool any_memory; /* rows may name memory that was not registered; nobody
+                        then waits for them but their caller. Not with rdma */
+    enum mc_transport_kind only;   /* any other is not used; AUTO = no limit */
+    uint32_t server_threads;       /* 0 = 2 */
+    uint32_t workers;              /* for submitted batches; 0 = 2 */
     uint32_t connections_per_peer; /* kept open when idle; 0 = 8 */
     uint32_t queue_max;            /* submitted and unfinished; 0 = 1024 */
     const struct mc_tls_opts *tls; /* of tcp; NULL = none. Copied */
