@@ -45,18 +45,57 @@ static inline struct mc_view control_cut(struct mc_view text, size_t limit)
     return mc_view_make(text.data, text.len <= limit ? text.len : limit + 1);
 }
 
+/* The forms of nearly all numbers are read here, if nine bytes are left. */
 static inline uint64_t control_u64(struct mci_unpack *unpack)
 {
-    if (unpack->error == MCI_UNPACK_OK && unpack->at < unpack->end &&
-        *unpack->at < 0x80) {
-        return *unpack->at++;
+    const uint8_t *at = unpack->at;
+    if (unpack->error == MCI_UNPACK_OK && unpack->end - at >= PUT_NUMBER_MAX) {
+        switch (*at) {
+        case 0xcf:
+            unpack->at += 9;
+            return mci_get_be64(at + 1);
+        case 0xce:
+            unpack->at += 5;
+            return mci_get_be32(at + 1);
+        case 0xcd:
+            unpack->at += 3;
+            return mci_get_be16(at + 1);
+        case 0xcc:
+            unpack->at += 2;
+            return at[1];
+        default:
+            if (*at < 0x80) {
+                unpack->at++;
+                return *at;
+            }
+            break;
+        }
     }
     return mci_unpack_u64(unpack, UINT64_MAX);
 }
 
+/* The header of an array of exactly so many values, less than 16. */
+static inline void control_array(struct mci_unpack *unpack, uint32_t count)
+{
+    const uint8_t *at = unpack->at;
+    if (unpack->error == MCI_UNPACK_OK && unpack->end - at > (int)count &&
+        *at == (0x90 | count)) {
+        unpack->at++;
+        return;
+    }
+    (void)mci_unpack_array(unpack, count, count);
+}
+
 static inline uint32_t control_u32(struct mci_unpack *unpack)
 {
-    return mci_unpack_u32(unpack, UINT32_MAX);
+    const uint8_t *at = unpack->at;
+    uint64_t value = control_u64(unpack);
+    if (value > UINT32_MAX) {
+        unpack->at = at;
+        mci_unpack_refuse(unpack, MCI_UNPACK_ERROR_RANGE);
+        return 0;
+    }
+    return (uint32_t)value;
 }
 
 /* A str whose bytes the executer judges. */

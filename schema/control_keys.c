@@ -58,7 +58,7 @@ void mci_remove_pack(struct mci_pack *pack, bool force,
 
 uint32_t mci_remove_unpack(struct mci_unpack *unpack, bool *force_out)
 {
-    (void)mci_unpack_array(unpack, 2, 2);
+    control_array(unpack, 2);
     *force_out = mci_unpack_bool(unpack);
     return mci_rows_unpack(unpack);
 }
@@ -71,7 +71,7 @@ void mci_regex_pack(struct mci_pack *pack, bool force, struct mc_view regex)
 
 struct mc_view mci_regex_unpack(struct mci_unpack *unpack, bool *force_out)
 {
-    (void)mci_unpack_array(unpack, 2, 2);
+    control_array(unpack, 2);
     *force_out = mci_unpack_bool(unpack);
     return control_text(unpack, MCI_REGEX_LEN_MAX);
 }
@@ -86,7 +86,7 @@ void mci_clear_pack(struct mci_pack *pack, uint32_t segment,
 
 uint32_t mci_clear_unpack(struct mci_unpack *unpack, uint32_t *segment_out)
 {
-    (void)mci_unpack_array(unpack, 2, 2);
+    control_array(unpack, 2);
     *segment_out = control_u32(unpack);
     return mci_rows_unpack(unpack);
 }
@@ -102,7 +102,7 @@ void mci_touch_row_pack(struct mci_pack *pack, struct mc_view key,
 struct mc_view mci_touch_row_unpack(struct mci_unpack *unpack,
                                     uint64_t *number_out)
 {
-    (void)mci_unpack_array(unpack, 2, 2);
+    control_array(unpack, 2);
     struct mc_view key = mci_key_unpack(unpack);
     *number_out = control_u64(unpack);
     return key;
@@ -145,7 +145,7 @@ void mci_read_row_unpack(struct mci_unpack *unpack, struct mci_read_row *row)
     if (control_took_code(unpack, &row->err)) {
         return;
     }
-    (void)mci_unpack_array(unpack, READ_FIELDS, READ_FIELDS);
+    control_array(unpack, READ_FIELDS);
     row->size = control_u64(unpack);
     row->version = control_u64(unpack);
     row->media = control_u32(unpack);
@@ -189,7 +189,7 @@ int64_t mci_probe_unpack(struct mci_unpack *unpack, struct mc_probe *probe)
     if (control_took_code(unpack, &code)) {
         return code;
     }
-    (void)mci_unpack_array(unpack, PROBE_FIELDS, PROBE_FIELDS);
+    control_array(unpack, PROBE_FIELDS);
     unsigned state = mci_unpack_u32(unpack, MC_OBJECT_READABLE);
     unsigned media = control_u32(unpack);
     uint64_t size = control_u64(unpack);

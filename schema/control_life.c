@@ -23,7 +23,7 @@ void mci_hello_pack(struct mci_pack *pack, const struct mci_hello *hello)
 void mci_hello_unpack(struct mci_unpack *unpack, struct mci_hello *hello)
 {
     memset(hello, 0, sizeof *hello);
-    (void)mci_unpack_array(unpack, HELLO_FIELDS, HELLO_FIELDS);
+    control_array(unpack, HELLO_FIELDS);
     hello->version_min = control_u32(unpack);
     hello->version_max = control_u32(unpack);
     hello->role = (enum mci_role)mci_unpack_u32(unpack, MCI_ROLE_HEARTBEAT);
@@ -49,7 +49,7 @@ void mci_welcome_pack(struct mci_pack *pack, const struct mci_welcome *welcome)
 void mci_welcome_unpack(struct mci_unpack *unpack, struct mci_welcome *welcome)
 {
     memset(welcome, 0, sizeof *welcome);
-    (void)mci_unpack_array(unpack, WELCOME_FIELDS, WELCOME_FIELDS);
+    control_array(unpack, WELCOME_FIELDS);
     welcome->version_min = control_u32(unpack);
     welcome->version_max = control_u32(unpack);
     welcome->epoch = control_u64(unpack);
@@ -72,7 +72,7 @@ static uint8_t *put_pair(uint8_t *at, uint64_t a, uint64_t b)
 static void read_pair(struct mci_unpack *unpack, uint64_t *a_out,
                       uint64_t *b_out)
 {
-    (void)mci_unpack_array(unpack, 2, 2);
+    control_array(unpack, 2);
     *a_out = control_u64(unpack);
     *b_out = control_u64(unpack);
 }
@@ -141,7 +141,7 @@ void mci_heartbeat_pack(struct mci_pack *pack,
 static void read_known(struct mci_unpack *unpack,
                        struct mci_known_attempt *known)
 {
-    (void)mci_unpack_array(unpack, 3, 3);
+    control_array(unpack, 3);
     known->number = control_u64(unpack);
     known->age_ms = control_u64(unpack);
     known->key = control_text_or_nil(unpack, MC_KEY_LEN_MAX);
@@ -160,7 +160,7 @@ void mci_heartbeat_unpack(struct mci_unpack *unpack,
 {
     uint32_t count;
     memset(heartbeat, 0, sizeof *heartbeat);
-    (void)mci_unpack_array(unpack, HEARTBEAT_FIELDS, HEARTBEAT_FIELDS);
+    control_array(unpack, HEARTBEAT_FIELDS);
     heartbeat->clock_ns = control_u64(unpack);
     heartbeat->fences_done = control_u64(unpack);
     count = mci_unpack_array(unpack, 0, MCI_SLOTS_MAX);
@@ -248,7 +248,7 @@ void mci_pulse_pack(struct mci_pack *pack, const struct mci_pulse *pulse)
 
 static void read_fence(struct mci_unpack *unpack, struct mc_fence *fence)
 {
-    (void)mci_unpack_array(unpack, FENCE_FIELDS, FENCE_FIELDS);
+    control_array(unpack, FENCE_FIELDS);
     fence->number = control_u64(unpack);
     fence->kind =
         (enum mc_fence_kind)mci_unpack_u32(unpack, MC_FENCE_INCARNATION);
@@ -258,7 +258,7 @@ static void read_fence(struct mci_unpack *unpack, struct mc_fence *fence)
 static void read_renewal(struct mci_unpack *unpack, struct mci_renewal *renewal)
 {
     memset(renewal, 0, sizeof *renewal);
-    (void)mci_unpack_array(unpack, 2, 2);
+    control_array(unpack, 2);
     renewal->attempt = control_u64(unpack);
     renewal->place_count = mci_unpack_array(unpack, 0, MCI_REPLICAS_MAX);
     for (uint32_t i = 0; i < renewal->place_count; i++) {
@@ -272,7 +272,7 @@ void mci_pulse_unpack(struct mci_unpack *unpack, struct mci_pulse_room *room,
 {
     uint32_t count;
     memset(pulse, 0, sizeof *pulse);
-    (void)mci_unpack_array(unpack, PULSE_FIELDS, PULSE_FIELDS);
+    control_array(unpack, PULSE_FIELDS);
     count = mci_unpack_array(unpack, 0, MCI_FENCES_MAX);
     for (uint32_t i = 0; i < count && is_sound(unpack); i++) {
         read_fence(unpack, &room->fences[i]);

@@ -17,7 +17,7 @@ void mci_list_args_pack(struct mci_pack *pack, const struct mci_list_head *head)
 
 void mci_list_args_unpack(struct mci_unpack *unpack, struct mci_list_head *head)
 {
-    (void)mci_unpack_array(unpack, ARGS_FIELDS, ARGS_FIELDS);
+    control_array(unpack, ARGS_FIELDS);
     head->shard = control_u32(unpack);
     head->tag = control_u32(unpack);
     head->at_end = false;
@@ -36,7 +36,7 @@ void mci_list_pack(struct mci_pack *pack, const struct mci_list_head *head,
 
 uint32_t mci_list_unpack(struct mci_unpack *unpack, struct mci_list_head *head)
 {
-    (void)mci_unpack_array(unpack, RESULT_FIELDS, RESULT_FIELDS);
+    control_array(unpack, RESULT_FIELDS);
     head->shard = control_u32(unpack);
     head->tag = control_u32(unpack);
     head->at_end = mci_unpack_bool(unpack);
@@ -72,7 +72,7 @@ void mci_object_row_unpack(struct mci_unpack *unpack, struct mc_object_row *row,
                            uint64_t media_ids_out[MC_MEDIUM_COUNT])
 {
     memset(row, 0, sizeof *row);
-    (void)mci_unpack_array(unpack, ROW_FIELDS, ROW_FIELDS);
+    control_array(unpack, ROW_FIELDS);
     row->tenant_id = mci_unpack_str(unpack, MC_TENANT_LEN_MAX);
     row->key = mci_unpack_str(unpack, MC_KEY_LEN_MAX);
     row->group_id = mci_unpack_str_or_nil(unpack, MC_GROUP_ID_LEN_MAX);
@@ -104,7 +104,7 @@ void mci_stat_pack(struct mci_pack *pack, const struct mci_stat_words *stat)
 void mci_stat_unpack(struct mci_unpack *unpack, struct mci_stat_words *stat)
 {
     memset(stat, 0, sizeof *stat);
-    (void)mci_unpack_array(unpack, STAT_FIELDS, STAT_FIELDS);
+    control_array(unpack, STAT_FIELDS);
     uint32_t count = mci_unpack_array(unpack, 0, STAT_WORDS_SENT_MAX);
     for (uint32_t i = 0; i < count && unpack->error == MCI_UNPACK_OK; i++) {
         uint64_t word = control_u64(unpack);

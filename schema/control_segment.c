@@ -23,7 +23,7 @@ void mci_mount_pack(struct mci_pack *pack, const struct mci_mount *mount)
 void mci_mount_unpack(struct mci_unpack *unpack, struct mci_mount *mount)
 {
     memset(mount, 0, sizeof *mount);
-    (void)mci_unpack_array(unpack, MOUNT_FIELDS, MOUNT_FIELDS);
+    control_array(unpack, MOUNT_FIELDS);
     mount->id[0] = control_u64(unpack);
     mount->id[1] = control_u64(unpack);
     mount->registration = control_u64(unpack);
@@ -51,7 +51,7 @@ void mci_unmount_pack(struct mci_pack *pack, uint32_t segment,
 void mci_unmount_unpack(struct mci_unpack *unpack, uint32_t *segment_out,
                         uint64_t *grace_ms_out)
 {
-    (void)mci_unpack_array(unpack, UNMOUNT_FIELDS, UNMOUNT_FIELDS);
+    control_array(unpack, UNMOUNT_FIELDS);
     *segment_out = control_u32(unpack);
     *grace_ms_out = control_u64(unpack);
 }
@@ -93,7 +93,7 @@ bool mci_segment_row_unpack(struct mci_unpack *unpack,
     if (mci_unpack_took_nil(unpack)) {
         return false;
     }
-    (void)mci_unpack_array(unpack, ROW_FIELDS, ROW_FIELDS);
+    control_array(unpack, ROW_FIELDS);
     row->segment = control_u32(unpack);
     row->client = control_u32(unpack);
     row->incarnation = control_u64(unpack);

@@ -67,7 +67,7 @@ static const char *read_preferred(struct mci_unpack *unpack,
 static void read_config(struct mci_unpack *unpack, struct mci_config_room *room)
 {
     struct mc_replicate_config *config = &room->config;
-    (void)mci_unpack_array(unpack, CONFIG_FIELDS, CONFIG_FIELDS);
+    control_array(unpack, CONFIG_FIELDS);
     config->replica_num = control_u32(unpack);
     config->nof_replica_num = control_u32(unpack);
     config->dfs_replica_num = control_u32(unpack);
@@ -150,7 +150,7 @@ uint32_t mci_start_unpack(struct mci_unpack *unpack,
 {
     *config_out = NULL;
     memset(&room->config, 0, sizeof room->config);
-    (void)mci_unpack_array(unpack, START_FIELDS, START_FIELDS);
+    control_array(unpack, START_FIELDS);
     if (!mci_unpack_took_nil(unpack)) {
         read_config(unpack, room);
         *config_out = unpack->error == MCI_UNPACK_OK ? &room->config : NULL;
@@ -161,7 +161,7 @@ uint32_t mci_start_unpack(struct mci_unpack *unpack,
 void mci_start_row_unpack(struct mci_unpack *unpack, struct mci_write_row *row)
 {
     memset(row, 0, sizeof *row);
-    (void)mci_unpack_array(unpack, START_ROW_FIELDS, START_ROW_FIELDS);
+    control_array(unpack, START_ROW_FIELDS);
     row->key = mci_key_unpack(unpack);
     row->size = control_u64(unpack);
     row->session_id = control_text_or_nil(unpack, MC_SESSION_ID_LEN_MAX);
@@ -203,7 +203,7 @@ uint32_t control_read_places(struct mci_unpack *unpack,
 {
     uint32_t count = mci_unpack_array(unpack, 0, MCI_REPLICAS_MAX);
     for (uint32_t i = 0; i < count; i++) {
-        (void)mci_unpack_array(unpack, 4, 4);
+        control_array(unpack, 4);
         places[i].segment = control_u32(unpack);
         places[i].offset = control_u64(unpack);
         grants[i].deadline_ns = control_u64(unpack);
@@ -261,7 +261,7 @@ void mci_started_unpack(struct mci_unpack *unpack, uint64_t epoch,
     if (control_took_code(unpack, &row->err)) {
         return;
     }
-    (void)mci_unpack_array(unpack, STARTED_FIELDS, STARTED_FIELDS);
+    control_array(unpack, STARTED_FIELDS);
     uint64_t number = control_u64(unpack);
     uint32_t count = control_read_places(unpack, row->places, row->grants);
     if (unpack->error != MCI_UNPACK_OK) {
@@ -301,7 +301,7 @@ void mci_end_row_unpack(struct mci_unpack *unpack, uint64_t epoch,
                         struct mci_write_row *row)
 {
     memset(row, 0, sizeof *row);
-    (void)mci_unpack_array(unpack, END_ROW_FIELDS, END_ROW_FIELDS);
+    control_array(unpack, END_ROW_FIELDS);
     row->key = mci_key_unpack(unpack);
     row->attempt.epoch = epoch;
     row->attempt.number = control_u64(unpack);

@@ -1,4 +1,4 @@
 # The rooms of base.
-foreach(room err log alloc buf clock map utf8 hash list bytes)
+foreach(room err log alloc buf clock map utf8 hash list bytes siphash)
   mc_test(base ${room} LINK mckv-base)
 endforeach()

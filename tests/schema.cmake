@@ -14,3 +14,9 @@ mc_test(schema unpack LINK mckv-base)
 mc_test(schema unpack_peer SOURCES support/vectors.c
   LINK mckv-base PkgConfig::JSONC PkgConfig::MSGPACK)
 mc_test(schema pack LINK mckv-base PkgConfig::MSGPACK)
+mc_test(schema grant LINK mckv-base)
+mc_test(schema control LINK mckv-base)
+mc_test(schema control_rows LINK mckv-base)
+mc_test(schema control_frames
+  SOURCES support/vectors.c support/control_copy.c
+  LINK mc_schema mckv-base PkgConfig::JSONC PkgConfig::MSGPACK)
