@@ -1,0 +1,5 @@
+# The rooms of transfer/, tested without the store.
+foreach(room address poller socket_stream tls)
+  mc_test(transfer ${room} LINK mc_transfer mckv-base PkgConfig::OPENSSL
+    PkgConfig::CURL)
+endforeach()
