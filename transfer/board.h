@@ -19,6 +19,7 @@
 #define BOARD_H
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "mc_err.h"
@@ -26,6 +27,7 @@
 
 #define MCI_BOARD_SETS 4096
 #define MCI_BOARD_WAYS 4
+#define MCI_BOARD_MAGIC UINT64_C(0x31647262766b636d)
 
 struct mci_board_entry {
     _Atomic uint64_t subject;    /* 0: free */
@@ -48,15 +50,15 @@ MC_CHECK_RESULT enum mc_err mci_board_create(struct mci_board **board_out);
 void mci_board_destroy(struct mci_board *board); /* NULL is fine */
 struct mci_board_page *mci_board_page(struct mci_board *board);
 
-/* A descriptor of the page that can be read only, for a peer; the caller closes
- * it. -1 if there is none. */
-int mci_board_share(struct mci_board *board);
+/* The descriptor of the page, borrowed, for peers: it cannot be mapped writable
+ * any more. -1 if there is none. */
+int mci_board_fd(const struct mci_board *board);
 
 /* Posts fences until `until_ns`. */
 void mci_board_post(struct mci_board *board, const struct mc_fence *fences,
                     size_t count, uint64_t now_ns, uint64_t until_ns);
 
-/* May a write of this attempt go on, whose grant ends at deadline_ns? */
+/* True: no write of this attempt may go on whose grant ends at grant_ns. */
 bool mci_board_refuses(const struct mci_board_page *page, uint64_t attempt,
-                       uint64_t incarnation, uint64_t deadline_ns);
+                       uint64_t incarnation, uint64_t grant_ns);
 #endif

@@ -40,6 +40,8 @@ struct mci_gate {
 int mci_gate_enter(struct mci_gate *gate, const struct mci_board_page *board,
                    const struct mc_grant_terms *terms, uint64_t grant_ns,
                    uint64_t deadline_ns);
+/* The one inside goes on under a grant that was made anew. */
+void mci_gate_renew(struct mci_gate *gate, int slot, uint64_t grant_ns);
 void mci_gate_leave(struct mci_gate *gate, int slot);
 
 /* Adds to stuck what is inside though the board refuses it, or though its grant

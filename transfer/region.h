@@ -21,6 +21,7 @@ struct mci_region {
     uintptr_t base;
     size_t len;
     uint32_t times;        /* registered; guarded by lock */
+    bool is_leaving;       /* takes no new pins; guarded by lock */
     _Atomic uint32_t pins; /* raised under a read lock at least */
 };
 

@@ -10,6 +10,7 @@
 #define TRANSPORT_H
 #include "mc_transfer.h"
 
+struct mci_stuck;   /* gate.h */
 struct mci_exposed; /* exposed.h: a registration, as its owner sees it */
 
 struct mci_transport {
@@ -24,13 +25,16 @@ struct mci_transport {
      * inside (but shm peers that are stopped in the middle). */
     enum mc_err (*expose)(void *state, struct mci_exposed *exposed);
     void (*conceal)(void *state, struct mci_exposed *exposed);
-    /* Owner: refuses from now on what the fences (already listed in the engine's
-     * fence table) name, and waits until nothing is inside; reports what is. */
+    /* Owner: refuses from now on what the fences (already posted on the engine's
+     * board) name, and waits until nothing is inside; adds what still is. With
+     * count 0: what is inside though it was fenced at any time. Errors:
+     * MC_ERR_BUFFER_OVERFLOW (no room in stuck). */
     enum mc_err (*fence)(void *state, const struct mc_fence *fences,
-                         size_t count, struct mc_fence_stuck *stuck_out,
-                         size_t stuck_max, size_t *stuck_count);
+                         size_t count, struct mci_stuck *stuck);
 
-    /* Peer: can it reach this target? Connects or maps as needed; remembers. */
+    /* Peer: can it reach this target? Asked for each run of rows, by any thread:
+     * cheap once it could. Maps as needed and remembers; connections can wait for
+     * move. */
     enum mc_err (*reach)(void *state, struct mc_target *target,
                          uint64_t deadline_ns);
     void (*forget)(void *state, struct mc_target *target); /* target closes */
