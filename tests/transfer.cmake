@@ -2,6 +2,8 @@
 foreach(room address poller socket_stream tls)
   mc_test(transfer ${room} LINK mc_transfer mckv-base PkgConfig::OPENSSL
     PkgConfig::CURL)
+endforeach()
+
 # Bytes over tcp.
 foreach(room tcp_wire)
   mc_test(transfer ${room} LINK mc_transfer mckv-base)
