@@ -126,7 +126,7 @@ void mci_tcp_answer_write(const struct mci_tcp_answer *answer,
     put_start(head_out, MCI_TCP_ANSWER_MAGIC, answer->op, 0);
     mci_put_le64(head_out + AT_NUMBER, answer->number);
     mci_put_le32(head_out + AT_CODE, (uint32_t)answer->code);
-    mci_put_le32(head_out + AT_ZERO, 0);
+    mci_put_le32(head_out + AT_ZEROS, 0);
     mci_put_le64(head_out + AT_ANSWER_LEN, answer->len);
     mci_put_le64(head_out + AT_RECEIPT, answer->receipt);
 }
