@@ -105,16 +105,14 @@ static void tcp_conceal(void *state, struct mci_exposed *exposed)
 /* The fences are on the board already, so that every thread that looks now cuts
  * off what they name. */
 static enum mc_err tcp_fence(void *state, const struct mc_fence *fences,
-                             size_t count, struct mc_fence_stuck *stuck_out,
-                             size_t stuck_max, size_t *stuck_count)
+                             size_t count, struct mci_stuck *stuck)
 {
     struct tcp *tcp = state;
     struct mci_tcp_server *server = atomic_load(&tcp->server);
     (void)fences;
-    (void)stuck_out;
-    (void)stuck_max;
-    (void)stuck_count; /* no connection is ever stuck */
-    if (server && count > 0) {
+    (void)count;
+    (void)stuck; /* no connection is ever stuck */
+    if (server) {
         mci_tcp_server_sweep(server, NULL);
     }
     return MC_OK;

@@ -198,13 +198,11 @@ static void give_receipt(struct mci_tcp_conn *conn)
     conn->stage = MCI_TCP_CONN_HEAD;
 }
 
+/* Grants that were renewed meanwhile may end later than the one at hand. */
 static void close_attempt(struct mci_tcp_conn *conn)
 {
     uint64_t until_ns =
-        mci_clock_deadline(mci_clock_ns(), MC_GRANT_TTL_MAX_MS + 1000);
-    if (until_ns < conn->request.grant.deadline_ns) {
-        until_ns = conn->request.grant.deadline_ns;
-    }
+        mci_clock_ns() + MCI_GRANT_TTL_NS + 2 * MCI_GRANT_SLACK_NS;
     mci_exposed_spend(conn->exposed, conn->request.terms.subject, until_ns);
     if (atomic_load(inside_of(conn)) == 0) {
         give_receipt(conn);
@@ -355,13 +353,17 @@ static void begin_seal(struct mci_tcp_conn *conn)
     const struct mci_tcp_request *request = &conn->request;
     if (!conn->exposed) {
         refuse(conn, MC_ERR_SEGMENT_NOT_FOUND);
-    } else if (mc_grant_tag(conn->exposed->key, &request->terms,
-                            request->grant.deadline_ns) != request->grant.tag) {
-        refuse(conn, MC_ERR_INVALID_PARAMS);
-        let_go(conn);
-    } else {
-        close_attempt(conn);
+        return;
     }
+    struct mci_granter granter = mci_exposed_granter(conn->exposed);
+    enum mc_err err =
+        mci_grant_check_seal(&granter, &request->terms, &request->grant);
+    if (err) {
+        refuse(conn, err);
+        let_go(conn);
+        return;
+    }
+    close_attempt(conn);
 }
 
 static void begin_probe(struct mci_tcp_conn *conn)
@@ -502,9 +504,7 @@ bool mci_tcp_conn_is_over(const struct mci_tcp_conn *conn,
                           const struct mci_exposed *gone)
 {
     if (conn->stage == MCI_TCP_CONN_WRITE &&
-        (conn->exposed == gone || atomic_load(&conn->exposed->is_concealed) ||
-         mci_exposed_is_closed(conn->exposed, conn->request.terms.subject,
-                               conn->request.terms.incarnation))) {
+        (conn->exposed == gone || check(conn, 0) != MC_OK)) {
         return true;
     }
     for (uint32_t i = 0; i < conn->out_count; i++) {
