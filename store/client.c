@@ -5,13 +5,10 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "mc_log.h"
 #include "mci_alloc.h"
-#include "mci_client.h"
 
 #define SEGMENT_BYTES (64 * UINT64_C(1048576))
-#define LOCAL_BUFFER_BYTES (16 * UINT64_C(1048576))
-#define TIMEOUT_MS 30000
-#define TRANSFER_TIMEOUT_MS 60000
 #define SEGMENT_LABEL "embedded"
 #define EPOCH_RANDOM_BITS 16
 
@@ -24,18 +21,15 @@ static bool is_set(const char *text)
 
 static enum mc_err check_opts(const struct mc_client_opts *opts)
 {
-    if (is_set(opts->master) && strcmp(opts->master, "embedded") != 0) {
-        return MC_ERR_NOT_SUPPORTED;
-    }
     if (opts->tenant && strlen(opts->tenant) > MC_TENANT_LEN_MAX) {
-        return MC_ERR_INVALID_PARAMS;
-    }
-    if (opts->local_buffer_bytes != MC_NONE &&
-        opts->local_buffer_bytes > MCI_EXTENT_SPACE_MAX) {
         return MC_ERR_INVALID_PARAMS;
     }
     bool is_wanted = mci_publisher_is_wanted(&opts->events) ||
                      is_set(opts->events.backend_id);
+    if (is_wanted && mci_settings_is_remote(opts)) {
+        mc_log(MC_LOG_ERROR, "client: events come from the master process");
+        return MC_ERR_INVALID_PARAMS;
+    }
     return is_wanted ? mci_publisher_check(&opts->events) : MC_OK;
 }
 
@@ -112,36 +106,37 @@ static enum mc_err open_master(struct mc_client *client,
                         : err;
 }
 
-static void set_fields(struct mc_client *client,
-                       const struct mc_client_opts *opts)
+static enum mc_err open_embedded(struct mc_client *client,
+                                 const struct mc_client_opts *opts)
 {
-    client->segment.fd = -1;
-    client->timeout_ms = opts->timeout_ms ? opts->timeout_ms : TIMEOUT_MS;
-    client->transfer_timeout_ms = opts->transfer_timeout_ms
-                                      ? opts->transfer_timeout_ms
-                                      : TRANSFER_TIMEOUT_MS;
-    client->any_memory = opts->any_memory;
-    if (opts->tenant) {
-        memcpy(client->tenant, opts->tenant, strlen(opts->tenant));
+    enum mc_err err = open_segment(client, opts);
+    if (err == MC_OK) {
+        err = open_events(client, &opts->events);
     }
+    return err == MC_OK ? open_master(client, &opts->store) : err;
 }
 
 /* What every client has, whatever its master. */
 static enum mc_err make_client(const struct mc_client_opts *opts,
+                               const struct mci_settings *settings,
                                struct mc_client **client_out)
 {
     struct mc_client *client = mci_calloc(1, sizeof *client);
     if (!client) {
         return MC_ERR_NOMEM;
     }
-    set_fields(client, opts);
-    uint64_t bytes = opts->local_buffer_bytes ? opts->local_buffer_bytes
-                                              : LOCAL_BUFFER_BYTES;
+    client->segment.fd = -1;
+    client->timeout_ms = settings->timeout_ms;
+    client->transfer_timeout_ms = settings->transfer_timeout_ms;
+    client->any_memory = opts->any_memory;
+    if (opts->tenant) {
+        memcpy(client->tenant, opts->tenant, strlen(opts->tenant));
+    }
     enum mc_err err = mci_memory_init(&client->memory);
     if (err != MC_OK) {
         goto err_free;
     }
-    err = mci_local_buffer_init(&client->buffer, bytes == MC_NONE ? 0 : bytes);
+    err = mci_local_buffer_init(&client->buffer, settings->local_buffer_bytes);
     if (err != MC_OK) {
         goto err_fini_memory;
     }
@@ -159,22 +154,21 @@ enum mc_err mc_client_open(const struct mc_client_opts *opts,
 {
     static const struct mc_client_opts defaults;
     opts = opts ? opts : &defaults;
-    enum mc_err err = check_opts(opts);
-    if (err != MC_OK) {
-        return err;
-    }
+    struct mci_settings settings;
     struct mc_client *client = NULL;
-    err = make_client(opts, &client);
+    enum mc_err err = check_opts(opts);
+    if (err == MC_OK) {
+        err = mci_settings_read(opts, &settings);
+    }
+    if (err == MC_OK) {
+        err = make_client(opts, &settings, &client);
+    }
     if (err != MC_OK) {
         return err;
     }
-    err = open_segment(client, opts);
-    if (err == MC_OK) {
-        err = open_events(client, &opts->events);
-    }
-    if (err == MC_OK) {
-        err = open_master(client, &opts->store);
-    }
+    err = mci_settings_is_remote(opts)
+              ? mci_outside_open(client, opts, &settings)
+              : open_embedded(client, opts);
     if (err != MC_OK) {
         mc_client_close(client);
         return err;
@@ -188,6 +182,7 @@ void mc_client_close(struct mc_client *client)
     if (!client) {
         return;
     }
+    mci_outside_close(client->outside);
     mci_sweeper_stop(&client->sweeper);
     mci_publisher_destroy(client->publisher);
     mci_master_destroy(client->master);
@@ -223,60 +218,4 @@ enum mc_err mci_client_check_rows(const void *keys, const int64_t *results,
 {
     bool is_sound = count <= MC_ROWS_MAX && (count == 0 || (keys && results));
     return is_sound ? MC_OK : MC_ERR_INVALID_PARAMS;
-}
-
-/* ---- state ------------------------------------------------------------- */
-
-struct mci_event_log *mci_client_log(struct mc_client *client)
-{
-    return client->log;
-}
-
-struct mci_master *mci_client_master(struct mc_client *client)
-{
-    return client->master;
-}
-
-uint64_t mc_client_last_event_id(struct mc_client *client)
-{
-    return mci_event_log_last_id(client->log);
-}
-
-static void stat_events(struct mc_client *client,
-                        struct mc_publisher_stats *events)
-{
-    if (client->publisher) {
-        mci_publisher_stats(client->publisher, events);
-        return;
-    }
-    struct mci_log_stats log;
-    mci_event_log_stats(client->log, &log);
-    events->epoch = mci_event_log_epoch(client->log);
-    events->last_event_id = log.last_id;
-    events->dropped_events = log.dropped;
-    events->queue_depth = log.depth;
-    events->queue_capacity = log.capacity;
-    events->blocked_writers = log.waits;
-}
-
-void mc_client_stat(struct mc_client *client, struct mc_client_stats *stats_out)
-{
-    const struct mci_call call = mci_client_call(client);
-    struct mci_master_stats master = {.objects = 0};
-    (void)client->link.ops->stat(client->link.ctx, &call, &master);
-    struct mc_client_stats stats = {.capacity_bytes = master.capacity_bytes,
-                                    .allocated_bytes = master.allocated_bytes,
-                                    .leased_only_bytes =
-                                        master.leased_only_bytes,
-                                    .objects = master.objects,
-                                    .attempts = master.attempts,
-                                    .puts = master.commits,
-                                    .gets = master.gets,
-                                    .hits = master.hits,
-                                    .evicted_objects = master.evicted_objects,
-                                    .evicted_bytes = master.evicted_bytes,
-                                    .evicted_windows = master.evicted_windows,
-                                    .alloc_failures = master.alloc_failures};
-    stat_events(client, &stats.events);
-    *stats_out = stats;
 }

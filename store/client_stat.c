@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* client_stat.c - how a client and its store are. */
+#include <inttypes.h>
+
+#include "client.h"
+#include "mci_client.h"
+
+struct mci_event_log *mci_client_log(struct mc_client *client)
+{
+    return client->log;
+}
+
+struct mci_master *mci_client_master(struct mc_client *client)
+{
+    return client->master;
+}
+
+struct mci_outside *mci_client_outside(struct mc_client *client)
+{
+    return client->outside;
+}
+
+uint64_t mc_client_last_event_id(struct mc_client *client)
+{
+    if (client->log) {
+        return mci_event_log_last_id(client->log);
+    }
+    struct mc_client_stats stats;
+    mc_client_stat(client, &stats);
+    return stats.events.last_event_id;
+}
+
+static void stat_events(struct mc_client *client,
+                        struct mc_publisher_stats *events)
+{
+    if (client->publisher) {
+        mci_publisher_stats(client->publisher, events);
+        return;
+    }
+    struct mci_log_stats log;
+    mci_event_log_stats(client->log, &log);
+    events->epoch = mci_event_log_epoch(client->log);
+    events->last_event_id = log.last_id;
+    events->dropped_events = log.dropped;
+    events->queue_depth = log.depth;
+    events->queue_capacity = log.capacity;
+    events->blocked_writers = log.waits;
+}
+
+void mc_client_stat(struct mc_client *client, struct mc_client_stats *stats_out)
+{
+    const struct mci_call call = mci_client_call(client);
+    struct mci_master_stats master = {.objects = 0};
+    (void)client->link.ops->stat(client->link.ctx, &call, &master);
+    struct mc_client_stats stats = {.capacity_bytes = master.capacity_bytes,
+                                    .allocated_bytes = master.allocated_bytes,
+                                    .leased_only_bytes =
+                                        master.leased_only_bytes,
+                                    .objects = master.objects,
+                                    .attempts = master.attempts,
+                                    .puts = master.commits,
+                                    .gets = master.gets,
+                                    .hits = master.hits,
+                                    .evicted_objects = master.evicted_objects,
+                                    .evicted_bytes = master.evicted_bytes,
+                                    .evicted_windows = master.evicted_windows,
+                                    .alloc_failures = master.alloc_failures};
+    if (client->log) {
+        stat_events(client, &stats.events);
+    }
+    *stats_out = stats;
+}
+
+const char *mc_client_hostname(const struct mc_client *client)
+{
+    return client->outside ? client->outside->name : "embedded";
+}
+
+int mc_client_health(const struct mc_client *client)
+{
+    return client->outside ? mci_remote_health(client->outside->remote) : 0;
+}
+
+uint16_t mc_client_http_port(const struct mc_client *client)
+{
+    return client->outside ? client->outside->http_port : 0;
+}
+
+/* ---- pages --------------------------------------------------------------- */
+
+static uint64_t sum(const uint64_t values[5])
+{
+    uint64_t all = 0;
+    for (size_t i = 0; i < 5; i++) {
+        all += values[i];
+    }
+    return all;
+}
+
+static enum mc_err write_figure(struct mci_buf *text, const char *name,
+                                const char *type, uint64_t value)
+{
+    return mci_buf_printf(text, "# TYPE %s %s\n%s %" PRIu64 "\n", name, type,
+                          name, value);
+}
+
+static enum mc_err write_calls(struct mci_buf *text,
+                               const struct mci_remote_stats *remote)
+{
+    enum mc_err err =
+        mci_buf_printf(text, "# TYPE mooncake_client_rpc_count counter\n");
+    for (unsigned op = 0; op < 64 && err == MC_OK; op++) {
+        if (remote->calls_by_op[op] > 0) {
+            err = mci_buf_printf(
+                text, "mooncake_client_rpc_count{rpc=\"%s\"} %" PRIu64 "\n",
+                mci_op_name((enum mci_op)op), remote->calls_by_op[op]);
+        }
+    }
+    return err;
+}
+
+enum mc_err mci_client_metrics(void *ctx, struct mci_buf *text)
+{
+    const struct mc_client *client = ctx;
+    struct mc_transfer_stats moved;
+    struct mci_remote_stats remote;
+    mc_transfer_stat(client->outside->transfer, &moved);
+    mci_remote_stat(client->outside->remote, &remote);
+    const struct {
+        const char *name;
+        const char *type;
+        uint64_t value;
+    } figures[] = {
+        {"mooncake_transfer_read_bytes", "counter", sum(moved.read_bytes)},
+        {"mooncake_transfer_write_bytes", "counter", sum(moved.written_bytes)},
+        {"mckv_served_read_bytes", "counter", moved.served_read_bytes},
+        {"mckv_served_write_bytes", "counter", moved.served_written_bytes},
+        {"mckv_transfer_rows", "counter", moved.rows},
+        {"mckv_transfer_failed_rows", "counter", moved.failed_rows},
+        {"mckv_transfer_refused", "counter", moved.refused_requests},
+        {"mckv_transfer_connections", "gauge", moved.connections},
+        {"mckv_rpc_retries", "counter", remote.retries},
+        {"mckv_rpc_timeouts", "counter", remote.timeouts},
+        {"mckv_heartbeats", "counter", remote.heartbeats},
+        {"mckv_renewals", "counter", remote.renewals},
+        {"mckv_attempts", "gauge", remote.attempts},
+    };
+    enum mc_err err = MC_OK;
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0] && err == MC_OK;
+         i++) {
+        err = write_figure(text, figures[i].name, figures[i].type,
+                           figures[i].value);
+    }
+    return err == MC_OK ? write_calls(text, &remote) : err;
+}
+
+enum mc_err mci_client_summary(void *ctx, struct mci_buf *text)
+{
+    const struct mc_client *client = ctx;
+    struct mc_transfer_stats moved;
+    struct mci_remote_stats remote;
+    mc_transfer_stat(client->outside->transfer, &moved);
+    mci_remote_stat(client->outside->remote, &remote);
+    return mci_buf_printf(
+        text,
+        "calls %" PRIu64 " retries %" PRIu64 " read %" PRIu64
+        " bytes written %" PRIu64 " bytes failed rows %" PRIu64
+        " attempts %" PRIu64 "\n",
+        remote.calls, remote.retries, sum(moved.read_bytes),
+        sum(moved.written_bytes), moved.failed_rows, remote.attempts);
+}
