@@ -370,8 +370,20 @@ START_TEST(wrong_settings_do_not_open)
         struct mc_client_opts opts;
         enum mc_err code;
     } rows[] = {
-        {{.master = "127.0.0.1:50051"}, MC_ERR_NOT_SUPPORTED},
-        {{.master = "Embedded"}, MC_ERR_NOT_SUPPORTED},
+        {{.master = "127.0.0.1:1", .no_prefault = true}, MC_ERR_RPC_FAIL},
+        {{.master = "127.0.0.1:70000", .no_prefault = true},
+         MC_ERR_INVALID_PARAMS},
+        {{.master = "127.0.0.1:1", .protocol = "rdma"}, MC_ERR_NOT_SUPPORTED},
+        {{.master = "127.0.0.1:1", .transport = "rdma"}, MC_ERR_NOT_SUPPORTED},
+        {{.master = "127.0.0.1:1", .transport = "udp"}, MC_ERR_INVALID_PARAMS},
+        {{.master = "127.0.0.1:1", .metadata_server = "etcd://h"},
+         MC_ERR_INVALID_PARAMS},
+        {{.master = "127.0.0.1:1", .local_hostname = ""},
+         MC_ERR_INVALID_PARAMS},
+        {{.master = "127.0.0.1:1", .local_hostname = "h:99999"},
+         MC_ERR_INVALID_PARAMS},
+        {{.master = "127.0.0.1:1", .events.bind_endpoint = tcp},
+         MC_ERR_INVALID_PARAMS},
         {{.tenant = "t1"}, MC_ERR_UNAVAILABLE_IN_CURRENT_MODE},
         {{.tenant = long_tenant, .store.enable_multi_tenants = true},
          MC_ERR_INVALID_PARAMS},
