@@ -23,6 +23,9 @@ struct mci_control_server_opts {
     uint64_t epoch;
     uint32_t threads;        /* 0 = min(4, cores) */
     uint32_t idle_timeout_s; /* 0 = never */
+    /* A peer that stops in the middle of a frame, does not take its answers, or
+     * says nothing at all is closed after this; 0 = 30 s. */
+    uint32_t stall_timeout_ms;
     /* Fills the words that are not the core's (events). May be NULL. */
     void (*stat)(void *ctx, struct mci_stat_words *words);
     void *ctx;

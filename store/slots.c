@@ -62,11 +62,17 @@ static struct mci_request_slot *make(struct mci_slots *slots, uint32_t slot)
 
 /* ---- kept answers ------------------------------------------------------- */
 
+/* What drop_kept would let go of. */
+static size_t droppable(const struct mci_request_slot *slot)
+{
+    return slot->kept.capacity > SPARE_MAX ? slot->kept.capacity : 0;
+}
+
 static void drop_kept(struct mci_slots *slots, struct mci_request_slot *slot)
 {
     mci_buf_clear(&slot->kept);
-    if (slot->kept.capacity > SPARE_MAX) {
-        slots->kept_bytes -= slot->kept.capacity;
+    if (droppable(slot) > 0) {
+        slots->kept_bytes -= droppable(slot);
         mci_buf_fini(&slot->kept);
     }
 }
@@ -140,7 +146,7 @@ static enum mci_slot_verdict enter_next(struct mci_slots *slots,
                                         const struct mci_slot_ask *ask,
                                         struct mci_slot_told *told)
 {
-    size_t used = slots->kept_bytes + slots->promised_bytes;
+    size_t used = slots->kept_bytes - droppable(slot) + slots->promised_bytes;
     if (ask->kind == MCI_SLOT_CHANGES &&
         (used > MCI_SLOTS_KEPT_MAX ||
          ask->answer_max > MCI_SLOTS_KEPT_MAX - used)) {

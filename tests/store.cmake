@@ -1,6 +1,6 @@
 # The rooms of store/, and what the store as a whole promises.
 set(store_parts mc_store mc_transfer mc_events mckv-base)
-foreach(room extent extent_claim segment regex)
+foreach(room extent extent_claim segment regex slots)
   mc_test(store ${room} LINK ${store_parts})
 endforeach()
 foreach(proof events goings leases attempts evict pins log meanwhile model spent
