@@ -30,7 +30,7 @@ static enum turn next_member(const struct mci_eviction *eviction,
     }
     if (turn == TURN_MEMBER) {
         struct mci_link *link = group->members.next;
-        *ref_out = MCI_CONTAINER(link, struct mci_member, link)->ref;
+        *ref_out = MCI_CONTAINER(link, struct mci_membership, link)->ref;
         mci_list_remove(link);
         mci_list_push_back(&group->members, link);
     }

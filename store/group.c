@@ -123,7 +123,7 @@ void mci_group_join(struct mci_label *label, uint64_t ref)
 {
     struct mci_group *group = mci_group_of(label);
     if (group) {
-        struct mci_member *member = &mci_label_extras(label)->member;
+        struct mci_membership *member = &mci_label_extras(label)->member;
         mci_group_lock(group);
         member->ref = ref;
         mci_list_push_back(&group->members, &member->link);

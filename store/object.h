@@ -113,7 +113,7 @@ static inline uint32_t mci_record_chain(const struct mci_record *record)
 struct mci_group;
 
 /* A version's membership; a member while it is readable. */
-struct mci_member {
+struct mci_membership {
     struct mci_group *group; /* counted; NULL: ungrouped */
     struct mci_link link;    /* guarded by group->lock, as is ref */
     uint64_t ref;
@@ -121,7 +121,7 @@ struct mci_member {
 
 struct mci_extras {
     struct mci_label *heirloom; /* owned: a label for the sake of its tag */
-    struct mci_member member;
+    struct mci_membership member;
     uint64_t soft_ns; /* pinned until then; open: how long, from its end on */
     uint64_t disk_id; /* event of the last change of the medium disk */
     uint32_t disk_client;
