@@ -92,7 +92,7 @@ static void note_age(struct beat *beat, struct mci_entry *entry,
                           ? UINT64_MAX
                           : known->age_ms * MCI_NS_PER_MS;
     uint64_t used_ns = age_ns < beat->now_ns ? beat->now_ns - age_ns : 0;
-    if (known->key.len == 0 || used_ns <= entry->touched_ns) {
+    if (used_ns <= entry->touched_ns) {
         return;
     }
     entry->touched_ns = used_ns;
