@@ -100,6 +100,20 @@ static void get_row(struct mci_master *master, const struct mci_call *call,
     mci_shard_unlock(found.shard);
 }
 
+static void look_row(struct mci_master *master, const struct mci_tenant *tenant,
+                     struct mci_read_row *row)
+{
+    struct found found = find(master, tenant->index, row->key);
+    row->err = code_of(&found);
+    if (row->err == MC_OK) {
+        row->media = found.record->marks & MCI_MARK_MEDIA;
+        row->size = found.record->size;
+        row->version = found.record->number;
+        tell_places(master, &found, row);
+    }
+    mci_shard_unlock(found.shard);
+}
+
 static void clear_row(struct mci_read_row *row)
 {
     row->place_count = 0;
@@ -124,6 +138,25 @@ enum mc_err mci_master_get(struct mci_master *master,
         }
         if (rows[i].err == MC_OK) {
             get_row(master, call, tenant, &rows[i]);
+        }
+    }
+    return err;
+}
+
+enum mc_err mci_master_look(struct mci_master *master,
+                            const struct mci_call *call,
+                            struct mci_read_row *rows, size_t count)
+{
+    struct mci_tenant *tenant = NULL;
+    enum mc_err err = begin(master, call, count, &tenant);
+    for (size_t i = 0; i < count; i++) {
+        clear_row(&rows[i]);
+        rows[i].err = err != MC_OK ? err : mci_key_check(rows[i].key);
+        if (rows[i].err == MC_OK && !tenant) {
+            rows[i].err = MC_ERR_OBJECT_NOT_FOUND;
+        }
+        if (rows[i].err == MC_OK) {
+            look_row(master, tenant, &rows[i]);
         }
     }
     return err;

@@ -229,6 +229,13 @@ MC_CHECK_RESULT enum mc_err mci_master_get(struct mci_master *master,
                                            struct mci_read_row *rows,
                                            size_t count);
 
+/* As get, without lease, hold or count: for those who look and do not read.
+ * Where the bytes are may be untrue as soon as it is told. */
+MC_CHECK_RESULT enum mc_err mci_master_look(struct mci_master *master,
+                                            const struct mci_call *call,
+                                            struct mci_read_row *rows,
+                                            size_t count);
+
 /* Gives back the holds that rows took, and clears them. */
 void mci_master_release(struct mci_master *master, struct mci_read_row *rows,
                         size_t count);

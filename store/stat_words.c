@@ -51,3 +51,57 @@ void mci_stat_words_get(const struct mci_stat_words *words,
     }
     *stats_out = stats;
 }
+
+/* ---- events ------------------------------------------------------------- */
+
+/* The order on the wire; the first word of all is whether they are on. */
+static const size_t event_figures[] = {
+    offsetof(struct mc_publisher_stats, epoch),
+    offsetof(struct mc_publisher_stats, last_event_id),
+    offsetof(struct mc_publisher_stats, last_seq),
+    offsetof(struct mc_publisher_stats, published_batches),
+    offsetof(struct mc_publisher_stats, published_events),
+    offsetof(struct mc_publisher_stats, published_bytes),
+    offsetof(struct mc_publisher_stats, dropped_events),
+    offsetof(struct mc_publisher_stats, skipped_events),
+    offsetof(struct mc_publisher_stats, heartbeats),
+    offsetof(struct mc_publisher_stats, queue_depth),
+    offsetof(struct mc_publisher_stats, queue_capacity),
+    offsetof(struct mc_publisher_stats, blocked_writers),
+    offsetof(struct mc_publisher_stats, subscribers),
+    offsetof(struct mc_publisher_stats, history_batches),
+    offsetof(struct mc_publisher_stats, history_bytes),
+};
+#define EVENT_COUNT (sizeof event_figures / sizeof event_figures[0])
+#define EVENTS_AT MCI_STAT_WORDS_OWN
+#define EVENTS_END (EVENTS_AT + 1 + EVENT_COUNT)
+_Static_assert(EVENTS_END <= MCI_STAT_WORDS_MAX, "words of the events");
+
+void mci_stat_words_put_events(struct mci_stat_words *words,
+                               const struct mc_publisher_stats *stats)
+{
+    words->words[EVENTS_AT] = stats->enabled;
+    for (size_t i = 0; i < EVENT_COUNT; i++) {
+        memcpy(&words->words[EVENTS_AT + 1 + i],
+               (const uint8_t *)stats + event_figures[i],
+               sizeof words->words[0]);
+    }
+    if (words->count < EVENTS_END) {
+        words->count = EVENTS_END;
+    }
+}
+
+void mci_stat_words_get_events(const struct mci_stat_words *words,
+                               struct mc_publisher_stats *stats_out)
+{
+    struct mc_publisher_stats stats = {.enabled = false};
+    if (words->count > EVENTS_AT) {
+        stats.enabled = words->words[EVENTS_AT] != 0;
+    }
+    for (size_t i = 0; i < EVENT_COUNT && EVENTS_AT + 1 + i < words->count;
+         i++) {
+        memcpy((uint8_t *)&stats + event_figures[i],
+               &words->words[EVENTS_AT + 1 + i], sizeof words->words[0]);
+    }
+    *stats_out = stats;
+}

@@ -7,6 +7,7 @@
  */
 #ifndef STAT_WORDS_H
 #define STAT_WORDS_H
+#include "mc_publisher.h"
 #include "mci_control.h"
 #include "mci_master.h"
 
@@ -17,4 +18,11 @@ void mci_stat_words_put(struct mci_stat_words *words,
                         const struct mci_master_stats *stats);
 void mci_stat_words_get(const struct mci_stat_words *words,
                         struct mci_master_stats *stats_out);
+
+/* The words behind them: what the process tells of its events. Endpoints are
+ * texts of their own. Put raises count to what it fills in. */
+void mci_stat_words_put_events(struct mci_stat_words *words,
+                               const struct mc_publisher_stats *stats);
+void mci_stat_words_get_events(const struct mci_stat_words *words,
+                               struct mc_publisher_stats *stats_out);
 #endif
