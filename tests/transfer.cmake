@@ -1,3 +1,9 @@
+# The engine, each suite over every transport.
+foreach(room transfer_suite)
+  mc_test(transfer ${room} SOURCES support/transfer_rig.c
+    LINK mc_transfer mckv-base PkgConfig::OPENSSL PkgConfig::CURL)
+endforeach()
+
 # The rooms of transfer/, tested without the store.
 foreach(room address poller socket_stream tls)
   mc_test(transfer ${room} LINK mc_transfer mckv-base PkgConfig::OPENSSL
