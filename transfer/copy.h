@@ -9,7 +9,8 @@
 #include "engine.h"
 
 struct mci_guard {
-    /* May the row go on under this grant? Before each piece. */
+    /* May the row go on under this grant? Before each piece, and after the last
+     * byte of a read. */
     enum mc_err (*may)(struct mci_guard *guard,
                        const struct mc_transfer_row *row,
                        const struct mc_grant *grant, uint64_t now_ns);
@@ -22,14 +23,16 @@ struct mci_copy {
     struct mc_transfer_row *row; /* bytes is counted up */
     uint8_t *base;               /* of the registration */
     struct mci_guard *guard;
+    struct mci_gate *gate; /* of writes */
+    const struct mci_board_page *board;
     const _Atomic int *canceled;
     uint64_t deadline_ns;
 };
-/* Errors: MC_ERR_TRANSFER_FAIL (deadline, canceled), those of the guard. */
+/* Moves a row; a write is inside the gate meanwhile. Errors:
+ * MC_ERR_TRANSFER_FAIL (deadline, canceled, fenced), those of the guard. */
 MC_CHECK_RESULT enum mc_err mci_copy_row(const struct mci_copy *copy);
 
-/* Test seam: called after each piece, with the row and the bytes done so far;
- * NULL: nobody. */
+/* Test seam: called after each piece, before the row goes on; NULL: nobody. */
 typedef void (*mci_piece_fn)(const struct mc_transfer_row *row);
 void mci_copy_set_hook(mci_piece_fn hook);
 #endif

@@ -110,3 +110,23 @@ bool mci_gate_scan(struct mci_gate *gate, const struct mci_board_page *board,
     }
     return true;
 }
+
+enum mc_err mci_gate_settle(mci_scan_fn scan, void *ctx, uint64_t patience_ns,
+                            struct mci_stuck *stuck)
+{
+    const struct timespec pause = {0, 20000};
+    size_t before = stuck->count;
+    uint64_t waited_ns = 0;
+    for (;;) {
+        stuck->count = before;
+        bool has_room = scan(ctx, mci_clock_ns(), stuck);
+        if (has_room && stuck->count == before) {
+            return MC_OK;
+        }
+        if (waited_ns >= patience_ns) {
+            return has_room ? MC_OK : MC_ERR_BUFFER_OVERFLOW;
+        }
+        (void)nanosleep(&pause, NULL);
+        waited_ns += (uint64_t)pause.tv_nsec;
+    }
+}

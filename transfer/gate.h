@@ -54,4 +54,12 @@ struct mci_stuck {
 };
 bool mci_gate_scan(struct mci_gate *gate, const struct mci_board_page *board,
                    uint64_t now_ns, struct mci_stuck *stuck);
+
+/* Scans again and again until nothing is added to stuck, at most for patience_ns.
+ * Errors: MC_ERR_BUFFER_OVERFLOW (no room in stuck). */
+typedef bool (*mci_scan_fn)(void *ctx, uint64_t now_ns,
+                            struct mci_stuck *stuck);
+MC_CHECK_RESULT enum mc_err mci_gate_settle(mci_scan_fn scan, void *ctx,
+                                            uint64_t patience_ns,
+                                            struct mci_stuck *stuck);
 #endif

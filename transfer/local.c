@@ -2,20 +2,16 @@
 /* local.c - memory that this engine lends itself. The owner's rules hold here as
  * well, and its own threads are not seen as stuck before they had time to finish
  * their piece. */
-#include <time.h>
-
 #include "copy.h"
 #include "mci_clock.h"
 #include "mci_list.h"
 #include "target.h"
 
-#define FENCE_GRACE_NS (UINT64_C(100) * MCI_NS_PER_MS)
+#define FENCE_PATIENCE_NS (UINT64_C(100) * MCI_NS_PER_MS)
 
 struct local_guard {
     struct mci_guard guard;
     struct mci_exposed *exposed;
-    int slot; /* -1: none, a read */
-    uint64_t grant_ns;
 };
 
 static enum mc_err local_open(struct mc_transfer *transfer, void **state_out)
@@ -43,27 +39,19 @@ static void local_conceal(void *state, struct mci_exposed *exposed)
     (void)exposed;
 }
 
+static bool scan(void *ctx, uint64_t now_ns, struct mci_stuck *stuck)
+{
+    struct mc_transfer *transfer = ctx;
+    return mci_gate_scan(&transfer->gate, mci_board_page(transfer->board),
+                         now_ns, stuck);
+}
+
 static enum mc_err local_fence(void *state, const struct mc_fence *fences,
                                size_t count, struct mci_stuck *stuck)
 {
     (void)fences;
-    struct mc_transfer *transfer = state;
-    const struct mci_board_page *page = mci_board_page(transfer->board);
-    const struct timespec pause = {0, 20000};
-    size_t before = stuck->count;
-    uint64_t began_ns = mci_clock_ns();
-    for (;;) {
-        uint64_t now_ns = mci_clock_ns();
-        stuck->count = before;
-        bool has_room = mci_gate_scan(&transfer->gate, page, now_ns, stuck);
-        if (has_room && stuck->count == before) {
-            return MC_OK;
-        }
-        if (count == 0 || now_ns - began_ns > FENCE_GRACE_NS) {
-            return has_room ? MC_OK : MC_ERR_BUFFER_OVERFLOW;
-        }
-        (void)nanosleep(&pause, NULL);
-    }
+    return mci_gate_settle(scan, state, count > 0 ? FENCE_PATIENCE_NS : 0,
+                           stuck);
 }
 
 static enum mc_err local_reach(void *state, struct mc_target *target,
@@ -89,49 +77,22 @@ static enum mc_err local_may(struct mci_guard *guard,
                              const struct mc_grant *grant, uint64_t now_ns)
 {
     struct local_guard *own = MCI_CONTAINER(guard, struct local_guard, guard);
-    if (own->slot >= 0 && own->grant_ns != grant->deadline_ns) {
-        own->grant_ns = grant->deadline_ns;
-        mci_gate_renew(&own->exposed->transfer->gate, own->slot, own->grant_ns);
-    }
     return mci_exposed_check(own->exposed, &row->terms, grant, row->offset,
                              mci_row_len(row), now_ns);
-}
-
-/* A lease that ends while the last piece is read makes the bytes worthless. */
-static enum mc_err check_read(const struct mc_transfer_row *row)
-{
-    return mci_row_grant(row).deadline_ns > mci_clock_ns()
-               ? MC_OK
-               : MC_ERR_LEASE_EXPIRED;
 }
 
 static enum mc_err move_inside(struct mci_exposed *exposed,
                                const struct mci_copy *job)
 {
     struct mc_transfer *transfer = exposed->transfer;
-    struct mc_transfer_row *row = job->row;
     struct local_guard guard = {.guard = {.may = local_may},
-                                .exposed = exposed,
-                                .slot = -1,
-                                .grant_ns = mci_row_grant(row).deadline_ns};
-    if (row->terms.is_write) {
-        guard.slot =
-            mci_gate_enter(&transfer->gate, mci_board_page(transfer->board),
-                           &row->terms, guard.grant_ns, job->deadline_ns);
-        if (guard.slot < 0) {
-            return MC_ERR_TRANSFER_FAIL;
-        }
-    }
+                                .exposed = exposed};
     struct mci_copy copy = *job;
     copy.base = exposed->base;
     copy.guard = &guard.guard;
-    enum mc_err err = mci_copy_row(&copy);
-    if (guard.slot >= 0) {
-        mci_gate_leave(&transfer->gate, guard.slot);
-    } else if (err == MC_OK) {
-        err = check_read(row);
-    }
-    return err;
+    copy.gate = &transfer->gate;
+    copy.board = mci_board_page(transfer->board);
+    return mci_copy_row(&copy);
 }
 
 static void spend(struct mci_exposed *exposed, struct mc_transfer_row *row)

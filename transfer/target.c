@@ -68,11 +68,14 @@ static bool reach(struct mc_target *target,
     if (!state || is_shunned(target, transport->kind)) {
         return false;
     }
-    if (transport->reach(state, target, deadline_ns) == MC_OK) {
+    enum mc_err err = transport->reach(state, target, deadline_ns);
+    if (err == MC_OK) {
         return true;
     }
-    atomic_store(&target->shunned_until_ns[transport->kind],
-                 mci_clock_ns() + MCI_CHOICE_TTL_NS);
+    if (err != MC_ERR_RPC_TIMEOUT) {
+        atomic_store(&target->shunned_until_ns[transport->kind],
+                     mci_clock_ns() + MCI_CHOICE_TTL_NS);
+    }
     return false;
 }
 

@@ -34,7 +34,8 @@ struct mci_transport {
 
     /* Peer: can it reach this target? Asked for each run of rows, by any thread:
      * cheap once it could. Maps as needed and remembers; connections can wait for
-     * move. */
+     * move. MC_ERR_RPC_TIMEOUT says that the caller's deadline was too short to
+     * know; anything else may be remembered for a minute. */
     enum mc_err (*reach)(void *state, struct mc_target *target,
                          uint64_t deadline_ns);
     void (*forget)(void *state, struct mc_target *target); /* target closes */

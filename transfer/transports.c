@@ -5,6 +5,7 @@
 
 const struct mci_transport *const mci_transports[] = {
     &mci_transport_local,
+    &mci_transport_shm,
     &mci_transport_tcp,
 };
 const size_t mci_transport_count =
