@@ -173,3 +173,13 @@ enum mc_err mci_publisher_socket_send(struct mci_publisher_socket *socket,
     }
     return err;
 }
+
+enum mc_err mci_curve_keypair(char public_out[MCI_CURVE_TEXT_LEN + 1],
+                              char secret_out[MCI_CURVE_TEXT_LEN + 1])
+{
+    if (zmq_curve_keypair(public_out, secret_out) != 0) {
+        mc_log(MC_LOG_ERROR, "curve: %s", zmq_strerror(zmq_errno()));
+        return MC_ERR_NOT_SUPPORTED;
+    }
+    return MC_OK;
+}

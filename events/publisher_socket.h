@@ -43,4 +43,11 @@ MC_CHECK_RESULT enum mc_err
 mci_publisher_socket_send(struct mci_publisher_socket *socket,
                           struct mc_view topic, uint64_t seq,
                           struct mc_view payload);
+
+/* A new pair of CURVE keys as text of 40 characters each. Errors:
+ * MC_ERR_NOT_SUPPORTED (libzmq was built without). Any thread. */
+#define MCI_CURVE_TEXT_LEN 40
+MC_CHECK_RESULT enum mc_err
+mci_curve_keypair(char public_out[MCI_CURVE_TEXT_LEN + 1],
+                  char secret_out[MCI_CURVE_TEXT_LEN + 1]);
 #endif
