@@ -21,3 +21,5 @@ foreach(part "")
   mc_test(store registry${part}
     SOURCES support/registry_rig.c support/store_rig.c LINK ${store_parts})
 endforeach()
+set(remote_rig support/remote_rig.c support/fake_master.c support/ctl_proxy.c)
+mc_test(store remote SOURCES ${remote_rig} LINK ${store_parts} TIMEOUT 180)
