@@ -203,8 +203,8 @@ static void set_fence(struct mci_registry *registry,
     pending->fence = next_fence(registry, pending->owner);
 }
 
-uint32_t mci_fences_tell(const struct mci_member *owner,
-                         struct mc_fence *fences_out, uint32_t max)
+uint32_t mci_fences_tell(struct mci_member *owner, struct mc_fence *fences_out,
+                         uint32_t max)
 {
     uint32_t count = 0;
     const struct mci_link *link = owner->pending.next;
@@ -222,6 +222,9 @@ uint32_t mci_fences_tell(const struct mci_member *owner,
                                ? pending->of->incarnation
                                : pending->of->doubt.number};
         }
+    }
+    if (count > 0 && fences_out[count - 1].number > owner->fences_told) {
+        owner->fences_told = fences_out[count - 1].number;
     }
     return count;
 }
@@ -302,8 +305,9 @@ void mci_doubts_prove(struct mci_registry *registry, struct mci_member *owner,
                       const struct mci_heartbeat *heartbeat)
 {
     uint64_t done = heartbeat->fences_done;
-    if (done > owner->fences_issued) {
-        done = owner->fences_issued; /* nobody can be done with what is not */
+    if (done > owner->fences_told) {
+        done =
+            owner->fences_told; /* nobody can be done with what is not told */
     }
     if (done > owner->fences_done) {
         registry->fences_open -= done - owner->fences_done;

@@ -89,6 +89,7 @@ struct mci_member {
     uint64_t clock_ns;    /* its own, as told in the latest heartbeat, */
     uint64_t clock_at_ns; /* which arrived then */
     uint64_t fences_issued;
+    uint64_t fences_told;
     uint64_t fences_done;
     uint64_t proofs;          /* serial of looking at its proofs */
     struct mci_link pending;  /* places in doubt on its segments */
@@ -200,7 +201,7 @@ void mci_doubts_prove(struct mci_registry *registry, struct mci_member *owner,
 void mci_doubts_let_go(struct mci_registry *registry, struct mci_member *owner,
                        uint32_t segment);
 /* The fences to be told to an owner. Likewise. */
-uint32_t mci_fences_tell(const struct mci_member *owner,
+uint32_t mci_fences_tell(struct mci_member *owner,
                          struct mc_fence *fences_out, uint32_t max);
 void mci_covers_drop(struct mci_member *member);
 /* Reports what waits for longer than the release timeout. Likewise. */
