@@ -44,6 +44,11 @@ struct mc_publisher_opts {
     uint64_t history_bytes;   /* 0 = 256 MiB */
     uint64_t hwm_bytes;       /* per slow subscriber; 0 = 64 MiB, at least 8 */
     uint64_t heartbeat_ms;    /* 0 = 1000 with a replay endpoint, else off */
+    /* CURVE: encrypts, and only holders of allowed keys get anything. Both or
+     * none. The first file holds this side's key pair, the other public keys,
+     * one a line; docs/events.md says their form. */
+    const char *curve_server_key_file;
+    const char *curve_allowed_keys_file;
     bool no_legacy_compat;
     bool no_object_key;   /* only `cleared` is sent; the rest counts as lost */
     bool no_extra_fields; /* no epoch, no session_id on removed/cleared */

@@ -1,4 +1,5 @@
-# The tool of the store, one binary on the public library, and its second name.
+# The tools of the store, each one binary on the public library, with the names
+# by which launchers know them.
 if(NOT TARGET mckv)
   return()
 endif()
@@ -20,3 +21,18 @@ add_custom_command(TARGET mc-store POST_BUILD
   WORKING_DIRECTORY "$<TARGET_FILE_DIR:mc-store>")
 install(CODE "execute_process(COMMAND ${CMAKE_COMMAND} -E create_symlink mc-store
   \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/mooncake_client\")")
+
+add_executable(mc-master
+  store/tool_master.c store/tool_master_args.c store/tool_master_config.c
+  store/tool_master_flags.c store/tool_master_opts.c)
+target_compile_definitions(mc-master PRIVATE MC_VERSION="${PROJECT_VERSION}")
+target_link_libraries(mc-master PRIVATE mckv PkgConfig::JSONC Threads::Threads)
+set_target_properties(mc-master PROPERTIES
+  INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+install(TARGETS mc-master RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+
+add_custom_command(TARGET mc-master POST_BUILD
+  COMMAND ${CMAKE_COMMAND} -E create_symlink mc-master mooncake_master
+  WORKING_DIRECTORY "$<TARGET_FILE_DIR:mc-master>")
+install(CODE "execute_process(COMMAND ${CMAKE_COMMAND} -E create_symlink mc-master
+  \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/mooncake_master\")")
