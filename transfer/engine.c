@@ -8,6 +8,7 @@
 #include "mci_alloc.h"
 #include "mci_clock.h"
 #include "mci_stream.h"
+#include "target.h"
 #include "workers.h"
 
 #define HOST_DEFAULT "127.0.0.1"
@@ -160,7 +161,14 @@ static enum mc_err fill_in(struct mc_transfer *transfer,
     if (err != MC_OK) {
         goto err_fini_exposures;
     }
+    mci_list_init(&transfer->targets);
+    if (pthread_mutex_init(&transfer->targets_lock, NULL) != 0) {
+        err = MC_ERR_NOMEM;
+        goto err_destroy_board;
+    }
     return MC_OK;
+err_destroy_board:
+    mci_board_destroy(transfer->board);
 err_fini_exposures:
     mci_exposures_fini(&transfer->exposures);
 err_fini_regions:
@@ -174,6 +182,7 @@ err_free_opts:
 
 static void empty_out(struct mc_transfer *transfer)
 {
+    (void)pthread_mutex_destroy(&transfer->targets_lock);
     mci_board_destroy(transfer->board);
     mci_exposures_fini(&transfer->exposures);
     mci_regions_fini(&transfer->regions);
@@ -240,6 +249,7 @@ void mc_transfer_close(struct mc_transfer *transfer)
         return;
     }
     mci_workers_destroy(transfer->pool);
+    mci_targets_detach(transfer);
     while ((exposed = mci_exposed_take(transfer, 0)) != NULL) {
         conceal(transfer, exposed);
     }

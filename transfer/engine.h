@@ -19,6 +19,7 @@
 #include "exposed.h"
 #include "gate.h"
 #include "mc_transfer.h"
+#include "mci_list.h"
 #include "region.h"
 #include "transport.h"
 
@@ -69,7 +70,9 @@ struct mc_transfer {
     struct mci_gate gate;    /* threads of this process inside writes */
     void *states[MCI_TRANSPORT_KINDS]; /* by kind; NULL: not in use */
     struct mci_worker_pool *pool;
-    uint32_t forks; /* of the process, at open */
+    pthread_mutex_t targets_lock;
+    struct mci_link targets; /* open ones; guarded by targets_lock */
+    uint32_t forks;          /* of the process, at open */
 };
 
 /* The process was forked since this engine was opened: nothing of it may be

@@ -57,7 +57,7 @@ struct mc_transfer_opts {
     uint32_t server_threads;       /* 0 = 2 */
     uint32_t workers;              /* for submitted batches; 0 = 2 */
     uint32_t connections_per_peer; /* kept open when idle; 0 = 8 */
-    uint32_t queue_max;            /* submitted and unfinished; 0 = 1024 */
+    uint32_t queue_max;            /* submitted and not taken; 0 = 1024 */
     const struct mc_tls_opts *tls; /* of tcp; NULL = none. Copied */
 };
 
@@ -67,7 +67,8 @@ MC_CHECK_RESULT enum mc_err
 mc_transfer_open(const struct mc_transfer_opts *opts,
                  struct mc_transfer **transfer_out);
 /* Completes each unfinished batch (CANCELED as MC_ERR_TRANSFER_FAIL), ends all
- * exposures, joins. Completions that were not taken are gone. */
+ * exposures, joins. Completions that were not taken are gone; targets can still be
+ * closed, and nothing else. */
 void mc_transfer_close(struct mc_transfer *transfer); /* NULL is fine */
 
 /* ---- local memory ------------------------------------------------------ */

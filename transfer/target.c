@@ -18,6 +18,9 @@ enum mc_err mc_target_open(struct mc_transfer *transfer,
     if (opts->registration == 0) {
         return MC_ERR_INVALID_PARAMS;
     }
+    if (mci_engine_is_elsewhere(transfer)) {
+        return MC_ERR_UNAVAILABLE_IN_CURRENT_STATUS;
+    }
     struct mc_target *target = mci_calloc(1, sizeof *target);
     if (!target) {
         return MC_ERR_NOMEM;
@@ -33,21 +36,46 @@ enum mc_err mc_target_open(struct mc_transfer *transfer,
         mci_free(target);
         return MC_ERR_NOMEM;
     }
+    (void)pthread_mutex_lock(&transfer->targets_lock);
+    mci_list_push_back(&transfer->targets, &target->link);
+    (void)pthread_mutex_unlock(&transfer->targets_lock);
     *target_out = target;
     return MC_OK;
 }
 
-void mc_target_close(struct mc_target *target)
+static void forget(struct mc_target *target)
 {
-    if (!target || mci_engine_is_elsewhere(target->transfer)) {
-        return;
-    }
+    struct mc_transfer *transfer = target->transfer;
     for (size_t i = 0; i < mci_transport_count; i++) {
         const struct mci_transport *transport = mci_transports[i];
-        if (target->transfer->states[transport->kind]) {
-            transport->forget(target->transfer->states[transport->kind],
-                              target);
+        if (transfer->states[transport->kind]) {
+            transport->forget(transfer->states[transport->kind], target);
         }
+    }
+}
+
+void mci_targets_detach(struct mc_transfer *transfer)
+{
+    while (!mci_list_is_empty(&transfer->targets)) {
+        struct mc_target *target =
+            MCI_CONTAINER(transfer->targets.next, struct mc_target, link);
+        mci_list_remove(&target->link);
+        forget(target);
+        target->transfer = NULL;
+    }
+}
+
+void mc_target_close(struct mc_target *target)
+{
+    if (!target ||
+        (target->transfer && mci_engine_is_elsewhere(target->transfer))) {
+        return;
+    }
+    if (target->transfer) {
+        (void)pthread_mutex_lock(&target->transfer->targets_lock);
+        mci_list_remove(&target->link);
+        (void)pthread_mutex_unlock(&target->transfer->targets_lock);
+        forget(target);
     }
     mci_free(target->endpoint);
     mci_free(target->shm);
@@ -92,7 +120,7 @@ const struct mci_transport *mci_target_choose(struct mc_target *target,
 
 enum mc_err mc_target_probe(struct mc_target *target, uint64_t deadline_ns)
 {
-    if (mci_engine_is_elsewhere(target->transfer)) {
+    if (!target->transfer || mci_engine_is_elsewhere(target->transfer)) {
         return MC_ERR_UNAVAILABLE_IN_CURRENT_STATUS;
     }
     const struct mci_transport *transport =
@@ -107,7 +135,7 @@ enum mc_err mc_target_probe(struct mc_target *target, uint64_t deadline_ns)
 enum mc_transport_kind mc_target_transport(struct mc_target *target,
                                            uint64_t deadline_ns)
 {
-    if (mci_engine_is_elsewhere(target->transfer)) {
+    if (!target->transfer || mci_engine_is_elsewhere(target->transfer)) {
         return MC_TRANSPORT_AUTO;
     }
     const struct mci_transport *transport =

@@ -16,7 +16,8 @@
 #define MCI_CHOICE_TTL_NS (UINT64_C(60) * 1000000000)
 
 struct mc_target {
-    struct mc_transfer *transfer;
+    struct mci_link link;         /* guarded by the engine's targets_lock */
+    struct mc_transfer *transfer; /* NULL once that was closed */
     uint64_t registration;
     uint64_t bytes;
     char *endpoint; /* "": by tcp nowhere */
@@ -24,6 +25,9 @@ struct mc_target {
     _Atomic uint64_t shunned_until_ns[MCI_TRANSPORT_KINDS];
     _Atomic(void *) kept[MCI_TRANSPORT_KINDS]; /* the transport's own */
 };
+
+/* The engine closes: transports forget all targets. */
+void mci_targets_detach(struct mc_transfer *transfer);
 
 /* The first transport that reaches the target, NULL if none does. */
 const struct mci_transport *mci_target_choose(struct mc_target *target,
