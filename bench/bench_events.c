@@ -338,8 +338,10 @@ static bool our_side(void *ctx, double seconds, double *value_out)
     struct side *side = ctx;
     char endpoint[256];
     bool is_measured = false;
-    if (mci_publisher_socket_open(&side->door, "tcp://127.0.0.1:*", PEER_MARK,
-                                  endpoint, sizeof endpoint)) {
+    const struct mci_publisher_socket_opts opts = {
+        .endpoint = "tcp://127.0.0.1:*", .mark = PEER_MARK};
+    if (mci_publisher_socket_open(&side->door, &opts, endpoint,
+                                  sizeof endpoint)) {
         bench_fail(side->bench, "no socket");
         return false;
     }

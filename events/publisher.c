@@ -58,6 +58,7 @@ struct mci_publisher {
 
     /* The thread's own. */
     struct mci_publisher_socket socket;
+    struct mci_publisher_curve curve; /* without keys: none */
     struct mci_send_mark mark;
     struct mci_batcher batcher;
     struct mci_log_taken taken;
@@ -215,9 +216,12 @@ static void drain_and_close(struct mci_publisher *publisher)
 static enum mc_err open_socket(struct mci_publisher *publisher)
 {
     char bound[sizeof publisher->bound] = "";
-    enum mc_err err = mci_publisher_socket_open(
-        &publisher->socket, publisher->endpoint, publisher->mark.messages,
-        bound, sizeof bound);
+    const struct mci_publisher_socket_opts opts = {
+        .endpoint = publisher->endpoint,
+        .mark = publisher->mark.messages,
+        .curve = publisher->curve.allowed.count > 0 ? &publisher->curve : NULL};
+    enum mc_err err = mci_publisher_socket_open(&publisher->socket, &opts,
+                                                bound, sizeof bound);
     (void)pthread_mutex_lock(&publisher->lock);
     publisher->is_opened = true;
     publisher->open_err = err;
@@ -249,6 +253,8 @@ static void publisher_free(struct mci_publisher *publisher)
     (void)pthread_mutex_destroy(&publisher->lock);
     mc_event_writer_destroy(publisher->writer);
     mci_log_taken_fini(&publisher->taken);
+    mci_curve_list_fini(&publisher->curve.allowed);
+    explicit_bzero(&publisher->curve, sizeof publisher->curve);
     mci_free(publisher->payload);
     mci_free(publisher->backend_id);
     mci_free(publisher->topic);
@@ -318,6 +324,19 @@ static enum mc_err fill_publisher(struct mci_publisher *publisher,
     return MC_OK;
 }
 
+static enum mc_err read_keys(struct mci_publisher *publisher,
+                             const struct mc_publisher_opts *opts)
+{
+    if (!opts->curve_server_key_file || !opts->curve_server_key_file[0]) {
+        return MC_OK;
+    }
+    enum mc_err err = mci_curve_pair_read(opts->curve_server_key_file,
+                                          &publisher->curve.pair);
+    return err ? err
+               : mci_curve_list_read(opts->curve_allowed_keys_file,
+                                     &publisher->curve.allowed);
+}
+
 /* No signal of the program is handled on this thread. */
 static enum mc_err start_thread(struct mci_publisher *publisher)
 {
@@ -369,6 +388,9 @@ enum mc_err mci_publisher_create(const struct mc_publisher_opts *opts,
     (void)pthread_mutex_init(&publisher->lock, NULL);
     (void)pthread_cond_init(&publisher->opened, NULL);
     err = fill_publisher(publisher, opts);
+    if (!err) {
+        err = read_keys(publisher, opts);
+    }
     if (err) {
         goto err_free;
     }

@@ -114,6 +114,12 @@ enum mc_err mci_publisher_check(const struct mc_publisher_opts *opts)
         mc_log(MC_LOG_ERROR, "publisher: unknown overflow policy");
         return MC_ERR_INVALID_PARAMS;
     }
+    if (is_set(opts->curve_server_key_file) !=
+        is_set(opts->curve_allowed_keys_file)) {
+        mc_log(MC_LOG_ERROR, "publisher: curve server key file and allowed "
+                             "keys file go together");
+        return MC_ERR_INVALID_PARAMS;
+    }
     enum mc_err err = check_texts(opts);
     if (err) {
         return err;

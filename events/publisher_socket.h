@@ -13,26 +13,43 @@
 
 #include "mc_err.h"
 #include "mc_view.h"
+#include "mci_curve_file.h"
 
 struct mci_publisher_socket {
     void *context;
     void *socket;
     uint64_t subscriptions; /* standing now */
+    void *door; /* asked for each peer that connects; NULL: all may */
+    const struct mci_curve_list *allowed;
 };
 
-/* Binds; at most `mark` messages wait for each subscriber; endpoint_out gets the endpoint as bound, cut at its capacity. Logs
+/* Who may listen. Borrowed: the pair for open, the list as long as the socket
+ * is open. */
+struct mci_publisher_curve {
+    struct mci_curve_pair pair;
+    struct mci_curve_list allowed;
+};
+
+struct mci_publisher_socket_opts {
+    const char *endpoint;
+    int mark; /* messages that wait for each subscriber */
+    const struct mci_publisher_curve *curve; /* NULL: all may, in the clear */
+};
+
+/* Binds; endpoint_out gets the endpoint as bound, cut at its capacity. Logs
  * endpoint and cause of a failure. Errors: MC_ERR_INVALID_PARAMS (the endpoint
- * cannot be bound), MC_ERR_NOMEM (libzmq has no resources left). */
+ * cannot be bound), MC_ERR_NOMEM (libzmq has no resources left),
+ * MC_ERR_NOT_SUPPORTED (ZeroMQ was built without CURVE). */
 MC_CHECK_RESULT enum mc_err
 mci_publisher_socket_open(struct mci_publisher_socket *socket,
-                          const char *endpoint, int mark, char *endpoint_out,
-                          size_t capacity);
+                          const struct mci_publisher_socket_opts *opts,
+                          char *endpoint_out, size_t capacity);
 
 /* Waits at most linger_ms for queues of subscribers to run empty. */
 void mci_publisher_socket_close(struct mci_publisher_socket *socket,
                                 int linger_ms);
 
-/* Takes in what subscribers have said; waits up to wait_ms for the first word.
+/* Takes in what subscribers have said, and lets in those who may; waits up to wait_ms for the first word.
  * True if a new subscription was among it. */
 bool mci_publisher_socket_listen(struct mci_publisher_socket *socket,
                                  int wait_ms);

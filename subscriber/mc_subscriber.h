@@ -92,6 +92,10 @@ struct mc_source_opts {
     const char *endpoint; /* e.g. tcp://127.0.0.1:5557; NULL: injected only */
     const char *recovery_endpoint; /* not built yet: must be NULL */
     const char *topic;             /* subscription prefix; NULL = everything */
+    /* CURVE: the publisher's public key (40 characters), and a file with our own
+     * pair, "public KEY" and "secret KEY". Both or none. */
+    const char *curve_server_key;
+    const char *curve_key_file;
 };
 
 /* sources needed; else all zero = the defaults. */
@@ -116,8 +120,9 @@ struct mc_subscriber_opts {
 
 /* Connects; never waits for a publisher to be there. The caller owns it and
  * ends it with mc_subscriber_close. Errors: MC_ERR_INVALID_PARAMS (no source, an
- * endpoint that ZeroMQ refuses, with a line in the log), MC_ERR_NOT_SUPPORTED
- * (a recovery endpoint), MC_ERR_NOMEM. */
+ * endpoint that ZeroMQ refuses, with a line in the log; keys that are none),
+ * MC_ERR_FILE_OPEN_FAIL (the key file), MC_ERR_NOT_SUPPORTED (a recovery
+ * endpoint), MC_ERR_NOMEM. */
 MC_CHECK_RESULT enum mc_err
 mc_subscriber_open(const struct mc_subscriber_opts *opts,
                    struct mc_subscriber **subscriber_out);

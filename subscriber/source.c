@@ -20,6 +20,7 @@
 #include "mc_log.h"
 #include "mci_alloc.h"
 #include "mci_bytes.h"
+#include "mci_curve_file.h"
 
 /* Messages between libzmq and us; the rest waits in the kernel and at the
  * publisher. A frame over the limit costs the connection, since libzmq would
@@ -43,6 +44,8 @@ struct letter { /* a message with the parts that its frames point into */
 struct connection {
     char *endpoint; /* NULL: none */
     char *topic;
+    char server_key[MCI_CURVE_KEY_LEN + 1]; /* empty: in the clear */
+    struct mci_curve_pair pair;
     void *socket;
     void *monitor;
     _Atomic bool is_connected;
@@ -298,6 +301,20 @@ static bool set_options(struct connection *connection)
            zmq_setsockopt(socket, ZMQ_SUBSCRIBE, topic, strlen(topic)) == 0;
 }
 
+/* Keys are texts with their NUL. */
+static bool set_curve(struct connection *connection)
+{
+    const struct mci_curve_pair *pair = &connection->pair;
+    const size_t len = MCI_CURVE_KEY_LEN + 1;
+    return connection->server_key[0] == '\0' ||
+           (zmq_setsockopt(connection->socket, ZMQ_CURVE_SERVERKEY,
+                           connection->server_key, len) == 0 &&
+            zmq_setsockopt(connection->socket, ZMQ_CURVE_PUBLICKEY,
+                           pair->public_key, len) == 0 &&
+            zmq_setsockopt(connection->socket, ZMQ_CURVE_SECRETKEY,
+                           pair->secret_key, len) == 0);
+}
+
 static bool open_monitor(struct source_set *set, struct connection *connection)
 {
     char name[64];
@@ -319,7 +336,7 @@ static enum mc_err open_connection(struct source_set *set,
 {
     connection->socket = zmq_socket(set->zmq, ZMQ_SUB);
     if (!connection->socket || !set_options(connection) ||
-        !open_monitor(set, connection)) {
+        !set_curve(connection) || !open_monitor(set, connection)) {
         mc_log(MC_LOG_ERROR, "subscriber: socket: %s", zmq_strerror(errno));
         return MC_ERR_INTERNAL_ERROR;
     }
@@ -385,6 +402,37 @@ static bool copy_text(const char *text, char **copy_out)
     return !text || *copy_out;
 }
 
+static enum mc_err read_keys(struct connection *connection,
+                             const struct mc_source_opts *source)
+{
+    bool has_server = source->curve_server_key && source->curve_server_key[0];
+    bool has_file = source->curve_key_file && source->curve_key_file[0];
+    if (!has_server && !has_file) {
+        return MC_OK;
+    }
+    if (!has_server || !has_file ||
+        !mci_curve_is_key(source->curve_server_key)) {
+        mc_log(MC_LOG_ERROR,
+               "subscriber: curve: a server key of %d "
+               "characters and a key file go together",
+               MCI_CURVE_KEY_LEN);
+        return MC_ERR_INVALID_PARAMS;
+    }
+    memcpy(connection->server_key, source->curve_server_key,
+           sizeof connection->server_key);
+    return mci_curve_pair_read(source->curve_key_file, &connection->pair);
+}
+
+static enum mc_err read_all_keys(struct source_set *set,
+                                 const struct source_opts *opts)
+{
+    enum mc_err err = MC_OK;
+    for (uint32_t i = 0; !err && i < opts->source_count; i++) {
+        err = read_keys(&set->connections[i], &opts->sources[i]);
+    }
+    return err;
+}
+
 static bool copy_sources(struct source_set *set, const struct source_opts *opts)
 {
     for (uint32_t i = 0; i < opts->source_count; i++) {
@@ -406,6 +454,8 @@ static void free_parts(struct source_set *set)
     for (uint32_t i = 0; set->connections && i < set->count; i++) {
         mci_free(set->connections[i].endpoint);
         mci_free(set->connections[i].topic);
+        explicit_bzero(&set->connections[i].pair,
+                       sizeof set->connections[i].pair);
     }
     mci_free(set->connections);
     mci_free(set->polled);
@@ -430,6 +480,11 @@ static enum mc_err make_parts(const struct source_opts *opts,
         !copy_sources(set, opts)) {
         free_parts(set);
         return MC_ERR_NOMEM;
+    }
+    enum mc_err err = read_all_keys(set, opts);
+    if (err) {
+        free_parts(set);
+        return err;
     }
     *set_out = set;
     return MC_OK;

@@ -36,9 +36,9 @@ static const struct option options[] = {
     {"profile", TOOL_LISTEN, TEXT, AT(profile), 0, "store|engine",
      "whose events: store; engine is not built yet"},
     {"curve_server_key", TOOL_LISTEN, TEXT, AT(curve_server_key), 0, "K",
-     "encryption; not built yet"},
+     "the publisher's public key, for encrypted events"},
     {"curve_key_file", TOOL_LISTEN, TEXT, AT(curve_key_file), 0, "F",
-     "encryption; not built yet"},
+     "our own key pair (mc-store keygen --curve)"},
     {"from", TOOL_FROM, TEXT, AT(from), 0, "now|snapshot|SEQ",
      "where to begin (now); the others need a recovery server"},
     {"tenant", TOOL_FILTER, TEXT, AT(tenant), 0, "T", "only this tenant"},
@@ -196,9 +196,9 @@ static int known_but_unbuilt(const struct tool_args *args)
                               "--recovery: the recovery server is not built "
                               "yet; events can be followed from now on only");
     }
-    if (args->curve_server_key || args->curve_key_file) {
-        return tool_wrong_use(command,
-                              "--curve_*: encryption is not built yet");
+    if (!args->curve_server_key != !args->curve_key_file) {
+        return tool_wrong_use(command, "--curve_server_key and "
+                                       "--curve_key_file go together");
     }
     if (args->profile && strcmp(args->profile, "engine") == 0) {
         return tool_wrong_use(command, "--profile engine: reading the events "

@@ -52,8 +52,11 @@ void tool_follow_summary(const struct tool_command *command,
 
 static enum mc_err open_subscriber(struct tool_follow *follow)
 {
-    const struct mc_source_opts source = {.endpoint = follow->args->endpoint,
-                                          .topic = follow->args->topic};
+    const struct mc_source_opts source = {
+        .endpoint = follow->args->endpoint,
+        .topic = follow->args->topic,
+        .curve_server_key = follow->args->curve_server_key,
+        .curve_key_file = follow->args->curve_key_file};
     const struct mc_subscriber_opts opts = {
         .sources = &source,
         .source_count = 1,

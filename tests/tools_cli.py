@@ -73,7 +73,7 @@ class CommandLine(ToolCase):
             self.refused(2, ["engine", "not built yet"], name, "--profile", "engine", *self.operands(name))
             self.refused(2, ["neither"], name, "--profile=neither", *self.operands(name))
             for flag in ("--curve_server_key", "--curve_key_file"):
-                self.refused(2, ["curve", "not built yet"], name, flag, "k", *self.operands(name))
+                self.refused(2, ["go together"], name, flag, "k", *self.operands(name))
 
     def test_tail_from_the_past_needs_a_recovery_server(self):
         for since in ("snapshot", "0", "17"):
