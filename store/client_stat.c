@@ -51,7 +51,13 @@ void mc_client_stat(struct mc_client *client, struct mc_client_stats *stats_out)
 {
     const struct mci_call call = mci_client_call(client);
     struct mci_master_stats master = {.objects = 0};
-    (void)client->link.ops->stat(client->link.ctx, &call, &master);
+    struct mc_publisher_stats events = {.enabled = false};
+    enum mc_err err =
+        client->outside
+            ? mci_remote_figures(client->outside->remote, &call, &master,
+                                 &events)
+            : client->link.ops->stat(client->link.ctx, &call, &master);
+    (void)err; /* then the figures are 0, as it is said */
     struct mc_client_stats stats = {.capacity_bytes = master.capacity_bytes,
                                     .allocated_bytes = master.allocated_bytes,
                                     .leased_only_bytes =
@@ -64,7 +70,8 @@ void mc_client_stat(struct mc_client *client, struct mc_client_stats *stats_out)
                                     .evicted_objects = master.evicted_objects,
                                     .evicted_bytes = master.evicted_bytes,
                                     .evicted_windows = master.evicted_windows,
-                                    .alloc_failures = master.alloc_failures};
+                                    .alloc_failures = master.alloc_failures,
+                                    .events = events};
     if (client->log) {
         stat_events(client, &stats.events);
     }

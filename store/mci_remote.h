@@ -101,6 +101,13 @@ bool mci_remote_attempt_grant(struct mci_remote *remote, uint64_t attempt,
  * heartbeat. */
 int mci_remote_health(const struct mci_remote *remote);
 
+/* Figures of the master and of its events, by one question. Errors: those of
+ * calls. */
+MC_CHECK_RESULT enum mc_err
+mci_remote_figures(struct mci_remote *remote, const struct mci_call *call,
+                   struct mci_master_stats *master_out,
+                   struct mc_publisher_stats *events_out);
+
 struct mci_remote_stats {
     uint64_t calls; /* requests that were answered, by op below */
     uint64_t calls_by_op[64];

@@ -335,7 +335,11 @@ static void *run_life(void *ctx)
             remote_wire_drop(&remote->life.wire);
         }
         remote_wire_trim(&remote->life.wire);
-        note_health(remote, err);
+        /* A beat that was broken off by the end says nothing of the master, and
+         * goodbye is to be said to it. */
+        if (err == MC_OK || !atomic_load(&remote->life.stops)) {
+            note_health(remote, err);
+        }
     }
     return NULL;
 }

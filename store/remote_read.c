@@ -297,13 +297,25 @@ enum mc_err remote_list(void *ctx, const struct mci_call *call,
 
 /* ---- stat ---------------------------------------------------------------- */
 
-enum mc_err remote_stat(void *ctx, const struct mci_call *call,
-                        struct mci_master_stats *stats_out)
+static void copy_endpoint(char *text, size_t capacity, struct mc_view endpoint)
+{
+    size_t len = endpoint.len < capacity ? endpoint.len : capacity - 1;
+    if (endpoint.data) {
+        memcpy(text, endpoint.data, len);
+    }
+    text[endpoint.data ? len : 0] = '\0';
+}
+
+enum mc_err mci_remote_figures(struct mci_remote *remote,
+                               const struct mci_call *call,
+                               struct mci_master_stats *master_out,
+                               struct mc_publisher_stats *events_out)
 {
     const struct remote_ask_opts opts = opts_of(call, MCI_OP_STAT);
     struct mci_stat_words words = {.count = 0};
+    struct mc_publisher_stats events = {.enabled = false};
     struct remote_ask ask;
-    enum mc_err err = remote_ask_begin(ctx, &opts, &ask);
+    enum mc_err err = remote_ask_begin(remote, &opts, &ask);
     if (err != MC_OK) {
         return err;
     }
@@ -311,10 +323,23 @@ enum mc_err remote_stat(void *ctx, const struct mci_call *call,
     err = remote_ask_run(&ask);
     if (err == MC_OK) {
         mci_stat_unpack(&ask.unpack, &words);
+        mci_stat_words_get_events(&words, &events);
+        copy_endpoint(events.endpoint, sizeof events.endpoint,
+                      words.events_endpoint);
+        copy_endpoint(events.replay_endpoint, sizeof events.replay_endpoint,
+                      words.recovery_endpoint);
     }
     err = remote_ask_end(&ask, err);
     if (err == MC_OK) {
-        mci_stat_words_get(&words, stats_out);
+        mci_stat_words_get(&words, master_out);
+        *events_out = events;
     }
     return err;
+}
+
+enum mc_err remote_stat(void *ctx, const struct mci_call *call,
+                        struct mci_master_stats *stats_out)
+{
+    struct mc_publisher_stats events;
+    return mci_remote_figures(ctx, call, stats_out, &events);
 }
