@@ -275,22 +275,36 @@ static void note_health(struct mci_remote *remote, enum mc_err err)
     }
 }
 
+/* A connection that was idle may have been closed long ago; then another one is
+ * made within the same beat. */
+static enum mc_err reach_and_exchange(struct mci_remote *remote,
+                                      struct mci_pulse *pulse)
+{
+    struct remote_life *life = &remote->life;
+    bool was_idle = life->wire.stream != NULL;
+    enum mc_err err = was_idle ? MC_OK : reconnect(remote);
+    if (err == MC_OK) {
+        err = exchange_beat(remote, pulse);
+    }
+    if (err == MC_ERR_RPC_FAIL && was_idle) {
+        err = reconnect(remote);
+        if (err == MC_OK) {
+            err = exchange_beat(remote, pulse);
+        }
+    }
+    return err;
+}
+
 static enum mc_err beat(struct mci_remote *remote)
 {
     struct remote_life *life = &remote->life;
     struct mci_pulse pulse = {.fence_count = 0};
-    enum mc_err err = MC_OK;
     life->has_news = false;
     if (life->is_lost) {
         return renew(remote);
     }
-    if (!life->wire.stream) {
-        err = reconnect(remote);
-    }
-    if (err == MC_OK) {
-        ask_what_is_stuck(remote);
-        err = exchange_beat(remote, &pulse);
-    }
+    ask_what_is_stuck(remote);
+    enum mc_err err = reach_and_exchange(remote, &pulse);
     if (err == MC_ERR_CLIENT_NOT_FOUND) {
         life->is_lost = true;
         atomic_store(&remote->health, HEALTH_UNKNOWN);

@@ -22,4 +22,7 @@ foreach(part "" _fences _attempts _segments _nomem _crowd)
     SOURCES support/registry_rig.c support/store_rig.c LINK ${store_parts})
 endforeach()
 set(remote_rig support/remote_rig.c support/fake_master.c support/ctl_proxy.c)
-mc_test(store remote SOURCES ${remote_rig} LINK ${store_parts} TIMEOUT 180)
+foreach(part "" _lies _life _crowd)
+  mc_test(store remote${part} SOURCES ${remote_rig} LINK ${store_parts}
+    TIMEOUT 180)
+endforeach()
