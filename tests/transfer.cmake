@@ -11,6 +11,6 @@ foreach(room address poller socket_stream tls)
 endforeach()
 
 # Bytes over tcp.
-foreach(room tcp tcp_owner tcp_wire)
+foreach(room tcp tcp_owner tcp_peer tcp_wire)
   mc_test(transfer ${room} LINK mc_transfer mckv-base)
 endforeach()
