@@ -128,7 +128,10 @@ static void sent_some(struct mci_tcp_conn *conn, uint64_t moved)
         if (conn->out_done < whole) {
             return;
         }
-        mci_count(&engine_of(conn)->counters.served_read_bytes, out->len);
+        if (out->exposed) {
+            mci_count(&engine_of(conn)->counters.served_read_bytes, out->len);
+            (void)atomic_fetch_add(&conn->thread->server->ended, 1);
+        }
         out_drop(out);
         conn->out_done -= whole;
         conn->out_from = (conn->out_from + 1) % MCI_TCP_OUTS;
@@ -225,6 +228,7 @@ void mci_tcp_conn_swept(struct mci_tcp_conn *conn)
 static void end_write(struct mci_tcp_conn *conn)
 {
     (void)atomic_fetch_sub(inside_of(conn), 1);
+    (void)atomic_fetch_add(&conn->thread->server->ended, 1);
     conn->stage = MCI_TCP_CONN_HEAD;
     mci_count(&engine_of(conn)->counters.served_written_bytes,
               conn->request.len);
@@ -374,6 +378,7 @@ static void begin_probe(struct mci_tcp_conn *conn)
 
 static void begin(struct mci_tcp_conn *conn)
 {
+    (void)atomic_load(&conn->thread->server->ended);
     conn->exposed =
         mci_exposed_hold(engine_of(conn), conn->request.terms.registration);
     switch (conn->request.op) {

@@ -43,6 +43,9 @@ struct mci_tcp_server {
     _Atomic int is_closing;
     pthread_mutex_t sweep_lock; /* of the sweep that is kept ready */
     struct mci_tcp_sweep *sweep;
+    /* Requests that have ended, on any thread: what one did to lent memory comes
+     * before what begins after it. */
+    _Atomic uint64_t ended;
     _Atomic uint32_t inside[MCI_TCP_INSIDE];
     uint32_t thread_count;
     struct mci_tcp_thread threads[MCI_TCP_THREADS_MAX];
