@@ -25,6 +25,20 @@ extern "C" {
 #define MC_GRANT_KEY_LEN 16
 #define MC_GRANT_TTL_MAX_MS 60000 /* of a write grant; longer work renews it */
 
+/* How long a write grant of so many bytes lasts at most, from when it is made;
+ * so an owner knows for how long an attempt that it has closed might come. */
+#define MC_GRANT_TTL_MIN_MS 5000
+#define MC_GRANT_NS_PER_BYTE 60 /* 16 MiB/s, rounded up */
+static inline uint64_t mc_grant_write_ttl_ns(uint64_t len)
+{
+    const uint64_t min_ns = UINT64_C(1000000) * MC_GRANT_TTL_MIN_MS;
+    const uint64_t max_ns = UINT64_C(1000000) * MC_GRANT_TTL_MAX_MS;
+    if (len >= (max_ns - min_ns) / MC_GRANT_NS_PER_BYTE) {
+        return max_ns;
+    }
+    return min_ns + len * MC_GRANT_NS_PER_BYTE;
+}
+
 struct mc_grant {
     uint64_t deadline_ns; /* CLOCK_BOOTTIME of the owner */
     uint64_t tag;         /* over all of the terms and the deadline */

@@ -149,6 +149,9 @@ enum mc_err mc_client_remove_by_regex(struct mc_client *client,
 {
     const struct mci_call call = mci_client_call(client);
     uint64_t removed = 0;
+    if (!regex.data) {
+        return MC_ERR_INVALID_PARAMS;
+    }
     enum mc_err err = client->link.ops->remove_by_regex(client->link.ctx, &call,
                                                         regex, force, &removed);
     if (removed_out && (err == MC_OK || err == MC_ERR_RPC_TIMEOUT)) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client_targets.h"
+#include "mc_log.h"
 
 enum mc_err mci_mover_begin(struct mc_client *client,
                             struct mci_mover *mover_out)
@@ -107,6 +108,15 @@ enum mc_err mci_mover_aim(struct mci_mover *mover,
     row->receipt = 0;
     return mover->targets ? aim_outside(mover, claim, deadline_ns, row)
                           : aim_here(mover->client, claim);
+}
+
+void mci_mover_note(const struct mc_transfer_row *row)
+{
+    mc_log(MC_LOG_DEBUG,
+           "%s failed: %s (%d), transport %d, %llu bytes moved, %s",
+           row->terms.is_write ? "write" : "read", mc_err_text(row->err),
+           row->err, row->transport, (unsigned long long)row->bytes,
+           row->remote_ended ? "over" : "in doubt");
 }
 
 /* ---- running ------------------------------------------------------------- */

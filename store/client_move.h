@@ -54,6 +54,9 @@ MC_CHECK_RESULT enum mc_err mci_mover_aim(struct mci_mover *mover,
                                           uint64_t from, uint64_t deadline_ns,
                                           struct mc_transfer_row *row);
 
+/* Tells of a row that failed, at debug level. */
+void mci_mover_note(const struct mc_transfer_row *row);
+
 /* As mc_transfer_run and mc_transfer_seal. */
 void mci_mover_run(struct mci_mover *mover, struct mc_transfer_row *rows,
                    size_t count, uint64_t deadline_ns);

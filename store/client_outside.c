@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+#include <time.h>
 
 #include "client.h"
 #include "client_targets.h"
@@ -18,6 +18,7 @@
 #include "mci_alloc.h"
 
 #define GOODBYE_MS 1000
+#define HEARTBEAT_TURNS 4000 /* of 500 us: a heartbeat and some more */
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 #define DEFAULT_HTTP_PORT 9300
 #define SEGMENT_BYTES (64 * UINT64_C(1048576))
@@ -120,11 +121,14 @@ static enum mc_err open_transfer(struct mci_outside *outside,
 
 /* A client that lends nothing yet, but was given a name, has to be served under
  * it: exposing a page tells where. */
-static enum mc_err find_name(struct mci_outside *outside, const char *endpoint)
+static enum mc_err find_name(struct mci_outside *outside,
+                             const struct mc_exposure *lent)
 {
     static uint8_t page[64];
     struct mc_exposure exposure = {.registration = 0};
-    if (!endpoint && outside->settings.has_address) {
+    if (lent) {
+        exposure = *lent;
+    } else if (outside->settings.has_address) {
         const struct mc_exposure_opts opts = {
             .base = page, .bytes = sizeof page, .fd = -1};
         enum mc_err err =
@@ -133,19 +137,20 @@ static enum mc_err find_name(struct mci_outside *outside, const char *endpoint)
             return err;
         }
         mc_transfer_conceal(outside->transfer, exposure.registration);
-        endpoint = exposure.endpoint;
     }
     struct mci_address *address = &outside->settings.address;
-    if (endpoint && endpoint[0] != '\0') {
-        struct mci_address served;
-        if (mci_address_parse(endpoint, &served) == MC_OK && served.has_port) {
+    struct mci_address served;
+    if (exposure.endpoint[0] != '\0') {
+        if (mci_address_parse(exposure.endpoint, &served) == MC_OK &&
+            served.has_port) {
             address->port = served.port;
             address->has_port = true;
         }
-        (void)snprintf(outside->name, sizeof outside->name, "%s", endpoint);
-    } else {
         (void)snprintf(outside->name, sizeof outside->name, "%s",
-                       address->host);
+                       exposure.endpoint);
+    } else { /* nobody comes by tcp; labels have to differ all the same */
+        (void)snprintf(outside->name, sizeof outside->name, "%.200s%s%s",
+                       address->host, exposure.shm[0] ? "/" : "", exposure.shm);
     }
     return MC_OK;
 }
@@ -207,6 +212,20 @@ static enum mc_err open_http(struct mci_outside *outside,
     return mci_client_http_open(&http, &outside->http, &outside->http_port);
 }
 
+/* The master places nothing with an owner whose clock it has not heard of, which
+ * comes with the first heartbeat: who puts right after opening finds room. */
+static void await_heartbeat(const struct mci_outside *outside)
+{
+    const struct timespec pause = {.tv_nsec = 500000};
+    struct mci_remote_stats stats = {.heartbeats = 0};
+    for (int i = 0; i < HEARTBEAT_TURNS && stats.heartbeats == 0; i++) {
+        mci_remote_stat(outside->remote, &stats);
+        if (stats.heartbeats == 0) {
+            (void)nanosleep(&pause, NULL);
+        }
+    }
+}
+
 /* ---- all of it ---------------------------------------------------------------- */
 
 static enum mc_err init_locks(struct mci_outside *outside)
@@ -263,7 +282,7 @@ static enum mc_err open_parts(struct mci_outside *outside,
         err = open_lent(outside, opts, &lent);
     }
     if (err == MC_OK) {
-        err = find_name(outside, lent ? mci_lent_endpoint(lent) : NULL);
+        err = find_name(outside, lent ? mci_lent_exposure(lent) : NULL);
     }
     if (err == MC_OK) {
         err = open_remote(outside, opts);
@@ -273,6 +292,7 @@ static enum mc_err open_parts(struct mci_outside *outside,
         return err;
     }
     if (lent) {
+        await_heartbeat(outside);
         err = mci_lend_mount(outside, lent, &handle);
     }
     if (err == MC_OK) {

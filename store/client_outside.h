@@ -99,7 +99,7 @@ MC_CHECK_RESULT enum mc_err mci_lend_mount(struct mci_outside *outside,
                                            struct mci_loan *lent,
                                            uint32_t *handle_out);
 void mci_lend_drop(struct mci_outside *outside, struct mci_loan *lent);
-const char *mci_lent_endpoint(const struct mci_loan *lent);
+const struct mc_exposure *mci_lent_exposure(const struct mci_loan *lent);
 
 /* All of it is given up; the keeper makes it anew. */
 void mci_lent_conceal(struct mci_outside *outside);

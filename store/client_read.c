@@ -238,6 +238,7 @@ static void judge(struct slice *slice, const struct mc_transfer_row *move,
     } else if (move->err == MC_ERR_NOMEM) {
         finish(slice, piece, MC_ERR_NOMEM);
     } else {
+        mci_mover_note(move);
         leave_place(slice, piece->row);
     }
 }

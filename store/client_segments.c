@@ -41,9 +41,9 @@ static struct mci_loan *lent_of(struct mci_link *link)
     return MCI_CONTAINER(link, struct mci_loan, link);
 }
 
-const char *mci_lent_endpoint(const struct mci_loan *lent)
+const struct mc_exposure *mci_lent_exposure(const struct mci_loan *lent)
 {
-    return lent->exposure.endpoint;
+    return &lent->exposure;
 }
 
 /* ---- memory -------------------------------------------------------------- */

@@ -47,35 +47,40 @@ static void stat_events(struct mc_client *client,
     events->blocked_writers = log.waits;
 }
 
-void mc_client_stat(struct mc_client *client, struct mc_client_stats *stats_out)
+/* With a master process both come in one answer; zeros if there is none. */
+static void ask_stats(struct mc_client *client, struct mci_master_stats *master,
+                      struct mc_publisher_stats *events)
 {
     const struct mci_call call = mci_client_call(client);
-    struct mci_master_stats master = {.objects = 0};
-    struct mc_publisher_stats events = {.enabled = false};
-    enum mc_err err =
-        client->outside
-            ? mci_remote_figures(client->outside->remote, &call, &master,
-                                 &events)
-            : client->link.ops->stat(client->link.ctx, &call, &master);
-    (void)err; /* then the figures are 0, as it is said */
-    struct mc_client_stats stats = {.capacity_bytes = master.capacity_bytes,
-                                    .allocated_bytes = master.allocated_bytes,
-                                    .leased_only_bytes =
-                                        master.leased_only_bytes,
-                                    .objects = master.objects,
-                                    .attempts = master.attempts,
-                                    .puts = master.commits,
-                                    .gets = master.gets,
-                                    .hits = master.hits,
-                                    .evicted_objects = master.evicted_objects,
-                                    .evicted_bytes = master.evicted_bytes,
-                                    .evicted_windows = master.evicted_windows,
-                                    .alloc_failures = master.alloc_failures,
-                                    .events = events};
-    if (client->log) {
-        stat_events(client, &stats.events);
+    if (client->outside) {
+        enum mc_err err =
+            mci_remote_figures(client->outside->remote, &call, master, events);
+        (void)err; /* zeros tell */
+        return;
     }
-    *stats_out = stats;
+    (void)client->link.ops->stat(client->link.ctx, &call, master);
+    stat_events(client, events);
+}
+
+void mc_client_stat(struct mc_client *client, struct mc_client_stats *stats_out)
+{
+    struct mci_master_stats master = {.objects = 0};
+    struct mc_publisher_stats events = {.epoch = 0};
+    ask_stats(client, &master, &events);
+    *stats_out =
+        (struct mc_client_stats){.capacity_bytes = master.capacity_bytes,
+                                 .allocated_bytes = master.allocated_bytes,
+                                 .leased_only_bytes = master.leased_only_bytes,
+                                 .objects = master.objects,
+                                 .attempts = master.attempts,
+                                 .puts = master.commits,
+                                 .gets = master.gets,
+                                 .hits = master.hits,
+                                 .evicted_objects = master.evicted_objects,
+                                 .evicted_bytes = master.evicted_bytes,
+                                 .evicted_windows = master.evicted_windows,
+                                 .alloc_failures = master.alloc_failures,
+                                 .events = events};
 }
 
 const char *mc_client_hostname(const struct mc_client *client)

@@ -279,6 +279,7 @@ static void move_slice(struct slice *slice)
     mci_mover_run(&slice->mover, slice->moves, slice->move_count, deadline_ns);
     for (size_t m = 0; m < slice->move_count; m++) {
         if (slice->moves[m].err != MC_OK) {
+            mci_mover_note(&slice->moves[m]);
             slice->rows[slice->move_rows[m]].err = MC_ERR_TRANSFER_FAIL;
             any_failed = true;
         }

@@ -9,9 +9,6 @@
 #include "registry_parts.h"
 #include "writer.h"
 
-#define TTL_LEAST_NS (5 * MCI_NS_PER_S)
-#define BYTES_PER_NS_INVERSE 60 /* ns per byte at 16 MiB/s, rounded up */
-
 /* ---- signing ----------------------------------------------------------- */
 
 void mci_grantor_get(const struct mci_registry *registry, uint32_t segment,
@@ -61,12 +58,7 @@ struct mc_grant mci_grantor_sign(const struct mci_grantor *grantor,
 
 uint64_t mci_grant_ttl_ns(uint64_t bytes)
 {
-    const uint64_t max_ns = MC_GRANT_TTL_MAX_MS * MCI_NS_PER_MS;
-    if (bytes >= max_ns / BYTES_PER_NS_INVERSE) {
-        return max_ns;
-    }
-    uint64_t ttl_ns = TTL_LEAST_NS + bytes * BYTES_PER_NS_INVERSE;
-    return ttl_ns < max_ns ? ttl_ns : max_ns;
+    return mc_grant_write_ttl_ns(bytes);
 }
 
 void mci_grants_sign(struct mci_registry *registry,

@@ -7,12 +7,26 @@ foreach(proof events goings leases attempts evict pins log meanwhile model spent
     doubt)
   mc_test(store store_${proof} SOURCES support/store_rig.c LINK ${store_parts})
 endforeach()
-foreach(proof events keys refusals faults sizes nomem)
-  mc_test(store client_${proof}
-    SOURCES support/client_rig.c support/store_rig.c LINK ${store_parts})
+set(client_rig support/client_rig.c support/process_rig.c support/store_rig.c)
+# Each over both links: embedded, and a master reached over a socket, whose
+# bytes go by tcp or by shared memory.
+function(mc_test_over_links room)
+  foreach(link tcp shm)
+    add_test(NAME store.${room}.remote_${link} COMMAND test_${room})
+    get_test_property(store.${room} TIMEOUT timeout)
+    set_tests_properties(store.${room}.remote_${link} PROPERTIES
+      TIMEOUT ${timeout}
+      ENVIRONMENT "${MC_TEST_ENVIRONMENT};MC_CLIENT_LINK=${link}")
+  endforeach()
+endfunction()
+foreach(proof events keys refusals faults sizes memory ranges buffers spans many)
+  mc_test(store client_${proof} SOURCES ${client_rig} LINK ${store_parts})
+  mc_test_over_links(client_${proof})
 endforeach()
-mc_test(store client_load TIMEOUT 300
-  SOURCES support/client_rig.c support/store_rig.c LINK ${store_parts})
+mc_test(store client_nomem SOURCES ${client_rig} LINK ${store_parts})
+mc_test(store client_load TIMEOUT 300 SOURCES ${client_rig}
+  LINK ${store_parts})
+mc_test_over_links(client_load)
 mc_test(store master SOURCES support/store_rig.c LINK ${store_parts})
 mc_test(store object_table LINK ${store_parts})
 mc_test(store master_crowd SOURCES support/store_rig.c LINK ${store_parts}

@@ -118,9 +118,11 @@ START_TEST(metadata_is_bounded_per_object_and_used_again)
         for (int i = 0; i < COUNT; i++) {
             char key[72];
             int len = snprintf(key, sizeof key, "%064d__k%d", i, round);
-            if (mc_client_put(rig.client, mc_view_make(key, (size_t)len), value,
-                              sizeof value, NULL) != MC_OK) {
-                ck_abort_msg("put %d", i);
+            enum mc_err err =
+                mc_client_put(rig.client, mc_view_make(key, (size_t)len), value,
+                              sizeof value, NULL);
+            if (err != MC_OK) {
+                ck_abort_msg("put %d: %d", i, err);
             }
         }
         mci_alloc_stats(round == 0 ? &full : &again);

@@ -201,11 +201,13 @@ static void give_receipt(struct mci_tcp_conn *conn)
     conn->stage = MCI_TCP_CONN_HEAD;
 }
 
-/* Grants that were renewed meanwhile may end later than the one at hand. */
+/* Grants that were renewed meanwhile may end later than the one at hand, but
+ * none is made for longer than its bytes may take. */
 static void close_attempt(struct mci_tcp_conn *conn)
 {
-    uint64_t until_ns =
-        mci_clock_ns() + MCI_GRANT_TTL_NS + 2 * MCI_GRANT_SLACK_NS;
+    uint64_t until_ns = mci_clock_ns() +
+                        mc_grant_write_ttl_ns(conn->request.terms.len) +
+                        2 * MCI_GRANT_SLACK_NS;
     mci_exposed_spend(conn->exposed, conn->request.terms.subject, until_ns);
     if (atomic_load(inside_of(conn)) == 0) {
         give_receipt(conn);

@@ -9,19 +9,62 @@
 #include "mci_client.h"
 #include "store_rig.h"
 
-void client_open(struct client_rig *rig, const struct mc_client_opts *opts)
+const char *client_link(void)
+{
+    const char *link = getenv("MC_CLIENT_LINK");
+    bool is_remote = link && link[0] != '\0' && strcmp(link, "embedded") != 0;
+    return is_remote ? link : NULL;
+}
+
+struct mc_client *client_join(struct client_rig *rig,
+                              const struct mc_client_opts *opts)
+{
+    struct mc_client_opts given = *opts;
+    struct mc_client *client = NULL;
+    given.store = (struct mc_store_opts){.max_objects = 0};
+    given.events = (struct mc_publisher_opts){.bind_endpoint = NULL};
+    given.master = rig->process.address;
+    given.transport = client_link();
+    ck_assert_int_eq(mc_client_open(&given, &client), MC_OK);
+    return client;
+}
+
+static void open_remote(struct client_rig *rig,
+                        const struct mc_client_opts *opts)
+{
+    const struct process_rig_opts process = {
+        .store = opts->store,
+        .log_capacity = opts->events.queue_capacity,
+        .overflow = opts->events.overflow,
+        .expected_bytes = opts->segment_bytes};
+    process_open(&rig->process, &process);
+    struct mc_client_opts given = *opts;
+    given.timeout_ms = 0; /* what is short is short for the tested one */
+    rig->lender = client_join(rig, &given);
+    given.timeout_ms = opts->timeout_ms;
+    given.segment_bytes = MC_NONE;
+    rig->client = client_join(rig, &given);
+    rig->log = rig->process.log;
+}
+
+static void open_any(struct client_rig *rig, const struct mc_client_opts *opts,
+                     bool any_memory)
 {
     struct mc_client_opts given = {.segment_bytes = MIB};
     if (opts) {
         given = *opts;
     }
-    given.any_memory = true;
+    given.any_memory = any_memory;
     if (given.store.eviction_high_watermark == 0) {
         given.store.eviction_high_watermark = 1.0;
     }
     *rig = (struct client_rig){0};
-    ck_assert_int_eq(mc_client_open(&given, &rig->client), MC_OK);
-    rig->log = mci_client_log(rig->client);
+    if (client_link()) {
+        open_remote(rig, &given);
+    } else {
+        ck_assert_int_eq(mc_client_open(&given, &rig->client), MC_OK);
+        rig->log = mci_client_log(rig->client);
+    }
     ck_assert_int_eq(mci_event_log_attach(rig->log), MC_OK);
     rig->last_id = mci_event_log_last_id(rig->log);
     ck_assert_int_eq(mci_log_taken_init(&rig->taken), MC_OK);
@@ -29,12 +72,32 @@ void client_open(struct client_rig *rig, const struct mc_client_opts *opts)
     ck_assert_ptr_nonnull(rig->text);
 }
 
+void client_open(struct client_rig *rig, const struct mc_client_opts *opts)
+{
+    open_any(rig, opts, true);
+}
+
+void client_open_strict(struct client_rig *rig,
+                        const struct mc_client_opts *opts)
+{
+    open_any(rig, opts, false);
+}
+
+void client_close_detached(struct client_rig *rig)
+{
+    mc_client_close(rig->client);
+    mc_client_close(rig->lender);
+    if (rig->process.server) {
+        process_close(&rig->process);
+    }
+    mci_log_taken_fini(&rig->taken);
+    free(rig->text);
+}
+
 void client_close(struct client_rig *rig)
 {
     mci_event_log_detach(rig->log);
-    mc_client_close(rig->client);
-    mci_log_taken_fini(&rig->taken);
-    free(rig->text);
+    client_close_detached(rig);
 }
 
 const char *client_events(struct client_rig *rig)

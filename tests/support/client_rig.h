@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client_rig.h - an embedded client with the test as the tap of its event log.
+/* client_rig.h - a client with the test as the tap of its store's event log.
+ *
+ * The store is embedded, or, with MC_CLIENT_LINK=tcp or =shm in the environment,
+ * a master reached over a socket, with another client that lends the memory; so
+ * every test that is not about one of them runs over both.
  *
  * Values carry a stamp over their whole length, so that bytes of two versions
  * cannot pass as one.
@@ -10,6 +14,7 @@
 
 #include "mc_client.h"
 #include "mci_event_log.h"
+#include "process_rig.h"
 
 #define KIB UINT64_C(1024)
 #define MIB (1024 * KIB)
@@ -25,6 +30,8 @@
 
 struct client_rig {
     struct mc_client *client;
+    struct mc_client *lender; /* NULL: embedded */
+    struct process_rig process;
     struct mci_event_log *log;
     uint64_t last_id; /* of the tap */
     struct mci_log_taken taken;
@@ -35,6 +42,17 @@ struct client_rig {
  * is no background eviction, which would come between any two calls. */
 void client_open(struct client_rig *rig, const struct mc_client_opts *opts);
 void client_close(struct client_rig *rig);
+/* Its memory has to be registered. */
+void client_open_strict(struct client_rig *rig,
+                        const struct mc_client_opts *opts);
+/* One more client of the same store, of a master process; the caller closes it
+ * before the rig. */
+struct mc_client *client_join(struct client_rig *rig,
+                              const struct mc_client_opts *opts);
+void client_close_detached(struct client_rig *rig); /* the log is detached */
+
+/* NULL: embedded. */
+const char *client_link(void);
 
 /* As rig_events of store_rig.h. */
 const char *client_events(struct client_rig *rig);

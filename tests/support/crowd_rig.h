@@ -89,19 +89,12 @@ static inline void *run_reader(void *ctx)
             reading->rig->client, mc_view_str(key), value, sizeof value, &size);
         bool is_whole = err == MC_ERR_OBJECT_NOT_FOUND ||
                         err == MC_ERR_REPLICA_IS_NOT_READY ||
+                        (client_link() && err == MC_ERR_LEASE_EXPIRED) ||
                         (err == MC_OK && stamp_read(value, size, &stamp) &&
                          stamp == number);
         atomic_fetch_add(&reading->faults, !is_whole);
         atomic_fetch_add(&reading->reads, err == MC_OK);
     }
     return NULL;
-}
-
-/* Closes a client whose log was detached. */
-static inline void client_close_detached(struct client_rig *rig)
-{
-    mc_client_close(rig->client);
-    mci_log_taken_fini(&rig->taken);
-    free(rig->text);
 }
 #endif
