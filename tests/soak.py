@@ -61,7 +61,7 @@ class Program:
         self.process.stdin.write(line.encode() + b"\n")
         self.process.stdin.flush()
 
-    def signal(self, number):
+    def send(self, number):
         self.process.send_signal(number)
         self.is_stopped = number == signal.SIGSTOP
 
@@ -69,7 +69,7 @@ class Program:
         """Its exit code, negative for a signal."""
         if self.process.poll() is None:
             if self.is_stopped:
-                self.signal(signal.SIGCONT)
+                self.send(signal.SIGCONT)
             self.process.send_signal(number)
         try:
             code = self.process.wait(seconds)
@@ -181,9 +181,9 @@ class Soak:
 
     def stop_node(self):
         node = self.nodes[self.dice.choice(list(self.nodes))]
-        node.signal(signal.SIGSTOP)
+        node.send(signal.SIGSTOP)
         time.sleep(self.dice.choice((0.2, 1, CLIENT_TTL_S + 1.5)))
-        node.signal(signal.SIGCONT)
+        node.send(signal.SIGCONT)
 
     def kill_load(self):
         number = self.dice.choice(list(self.loads))
@@ -192,9 +192,9 @@ class Soak:
 
     def stop_load(self):
         load = self.loads[self.dice.choice(list(self.loads))]
-        load.signal(signal.SIGSTOP)
+        load.send(signal.SIGSTOP)
         time.sleep(self.dice.choice((0.2, 1, CLIENT_TTL_S + 1.5)))
-        load.signal(signal.SIGCONT)
+        load.send(signal.SIGCONT)
 
     def kill_master(self):
         self.close_life()
@@ -203,9 +203,9 @@ class Soak:
         self.start_master()
 
     def stop_master(self):
-        self.master.signal(signal.SIGSTOP)
+        self.master.send(signal.SIGSTOP)
         time.sleep(self.dice.choice((0.2, 1)))
-        self.master.signal(signal.SIGCONT)
+        self.master.send(signal.SIGCONT)
 
     FAULTS = ("kill_node",) * 3 + ("stop_node",) * 3 + ("kill_load", "stop_load") * 2 + \
         ("end_node", "kill_master", "stop_master")
@@ -227,7 +227,7 @@ class Soak:
         places = {}
         for row in map(json.loads, out.stdout.decode().splitlines()):
             for medium in row["media"].split("+"):
-                places[(row["key"], medium)] = row["session"]
+                places[(row["key"], medium)] = row["session_id"]
         return places
 
     def agree(self):

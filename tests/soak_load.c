@@ -33,6 +33,7 @@
 #define THREADS_MAX 16
 #define BATCH_MAX 16
 #define ALONE_S 5
+#define CODES 2000
 
 struct line {
     uint64_t key;
@@ -75,6 +76,7 @@ static struct {
     _Atomic int is_paused;
     _Atomic int must_stop;
     _Atomic uint64_t counts[COUNT_KINDS];
+    _Atomic uint64_t codes[CODES]; /* how often each negative code came */
     pthread_mutex_t lock;
     pthread_cond_t turn;
     unsigned running; /* guarded by lock: threads inside a call */
@@ -167,6 +169,9 @@ static int may_fail(int64_t code)
 
 static void note_code(const char *call, int64_t code)
 {
+    if (code > -CODES) {
+        atomic_fetch_add(&soak.codes[-code], 1);
+    }
     if (may_fail(code)) {
         count(COUNT_FAILED, 1);
         return;
@@ -522,6 +527,12 @@ static int say(void)
         unsigned long long n = atomic_load(&soak.counts[i]);
         printf("%s\"%s\":%llu", i ? "," : "", count_names[i], n);
         is_bad |= i >= COUNT_BAD_CODES && n > 0;
+    }
+    for (int i = 1; i < CODES; i++) {
+        unsigned long long n = atomic_load(&soak.codes[i]);
+        if (n > 0) {
+            printf(",\"-%d\":%llu", i, n);
+        }
     }
     printf("}\n");
     return is_bad;
