@@ -1,5 +1,6 @@
 # The engine, each suite over every transport.
-foreach(room transfer_suite transfer_grants transfer_batches transfer_shm)
+foreach(room transfer_suite transfer_grants transfer_batches transfer_shm
+    shm_strangers)
   mc_test(transfer ${room} SOURCES support/transfer_rig.c
     LINK mc_transfer mckv-base PkgConfig::OPENSSL PkgConfig::CURL)
 endforeach()

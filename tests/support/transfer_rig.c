@@ -2,16 +2,16 @@
 #include "transfer_rig.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "mci_clock.h"
 #include "engine.h"
+#include "mci_clock.h"
 
 const enum mc_transport_kind rig_kinds[] = {MC_TRANSPORT_LOCAL,
                                             MC_TRANSPORT_SHM, MC_TRANSPORT_TCP};
-
 
 bool rig_is_built(enum mc_transport_kind kind)
 {
@@ -37,10 +37,20 @@ void rig_memory_free(struct rig_memory *memory)
     ck_assert_int_eq(close(memory->fd), 0);
 }
 
+/* What orders two requests of a peer, its waiting for the first answer, is not
+ * seen by the thread sanitizer where they come by tcp to different threads. */
+#ifdef __SANITIZE_THREAD__
+#define SERVER_THREADS 1
+#else
+#define SERVER_THREADS 0
+#endif
+
 static struct mc_transfer *open_engine(enum mc_transport_kind kind)
 {
     struct mc_transfer *transfer = NULL;
-    struct mc_transfer_opts opts = {.only = kind, .bind_address = "127.0.0.1"};
+    struct mc_transfer_opts opts = {.only = kind,
+                                    .bind_address = "127.0.0.1",
+                                    .server_threads = SERVER_THREADS};
     ck_assert_int_eq(mc_transfer_open(&opts, &transfer), MC_OK);
     return transfer;
 }
@@ -153,4 +163,25 @@ bool rig_is_filled(const uint8_t *at, size_t len, uint64_t seed)
         }
     }
     return true;
+}
+
+size_t rig_count_maps(const char *name)
+{
+    char line[512];
+    size_t count = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps && fgets(line, sizeof line, maps)) {
+        count += strstr(line, name) != NULL;
+    }
+    if (maps) {
+        (void)fclose(maps);
+    }
+    return count;
+}
+
+uint64_t rig_shm_peers(const struct rig *rig)
+{
+    struct mc_transfer_stats stats;
+    mc_transfer_stat(rig->owner, &stats);
+    return stats.shm_peers;
 }

@@ -67,4 +67,10 @@ enum mc_err rig_run(struct rig *rig, struct mc_transfer_row *row);
 /* Bytes that tell place and seed. */
 void rig_fill(uint8_t *at, size_t len, uint64_t seed);
 bool rig_is_filled(const uint8_t *at, size_t len, uint64_t seed);
+
+/* Mappings of this process that bear a name. */
+size_t rig_count_maps(const char *name);
+
+/* Of the owner. */
+uint64_t rig_shm_peers(const struct rig *rig);
 #endif
