@@ -2,6 +2,7 @@
 /* attempt.c - how attempts end: published, discarded, or in doubt. */
 #include "group.h"
 #include "media.h"
+#include "quota.h"
 #include "space.h"
 #include "version.h"
 #include "writer.h"
@@ -45,6 +46,8 @@ void mci_attempt_doubt(const struct mci_change *change, uint32_t index)
     struct mci_shard *shard = change->shard;
     struct mci_record *record = mci_pool_at(&shard->pool, index);
     close_attempt(change, index, MCI_FATE_REFUSED);
+    mci_quota_discharge(change->master, record->label->tenant,
+                        mci_version_copy_bytes(shard, index));
     record->state = MCI_RECORD_DOUBTFUL;
     record->used_ns = change->now_ns;
     mci_queue_push_back(&shard->pool, &shard->doubtful, index);
@@ -91,15 +94,18 @@ static bool is_gone(const struct mci_change *change, uint32_t copy)
     return atomic_load(&mci_space_at(change->master, record->segment)->is_gone);
 }
 
-static void leave_copy(const struct mci_change *change, uint32_t copy)
+static void leave_copy(const struct mci_change *change, uint16_t tenant,
+                       uint32_t copy)
 {
     struct mci_record *record = mci_pool_at(&change->shard->pool, copy);
     mci_leavings_range(change->leavings, record->segment, record->extent,
                        record->size);
+    mci_quota_discharge(change->master, tenant, record->size);
     record->extent = 0;
 }
 
-static void shed_further(const struct mci_change *change, uint32_t *link)
+static void shed_further(const struct mci_change *change, uint16_t tenant,
+                         uint32_t *link)
 {
     struct mci_pool *pool = &change->shard->pool;
     while (*link != 0) {
@@ -108,7 +114,7 @@ static void shed_further(const struct mci_change *change, uint32_t *link)
             link = &mci_pool_at(pool, copy)->at.next_copy;
             continue;
         }
-        leave_copy(change, copy);
+        leave_copy(change, tenant, copy);
         *link = mci_pool_at(pool, copy)->at.next_copy;
         mci_pool_give(pool, copy);
     }
@@ -130,10 +136,10 @@ uint32_t mci_attempt_shed(const struct mci_change *change, uint32_t index)
     struct mci_record *record = mci_pool_at(pool, index);
     struct mci_extras *extras = mci_label_extras(record->label);
     if (extras) {
-        shed_further(change, &extras->copies);
+        shed_further(change, record->label->tenant, &extras->copies);
     }
     if (is_gone(change, index)) {
-        leave_copy(change, index);
+        leave_copy(change, record->label->tenant, index);
         uint32_t next = extras ? extras->copies : 0;
         if (next != 0) {
             struct mci_record *copy = mci_pool_at(pool, next);

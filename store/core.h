@@ -49,6 +49,7 @@ struct mci_space {
     _Atomic uint64_t capacity_bytes;
     _Atomic uint32_t id;         /* as told to clients; 0: not in use */
     _Atomic uint32_t client;     /* whose it is */
+    _Atomic uint32_t host;       /* where that runs; 0: not known */
     uint32_t step_shard;         /* of its closing; guarded by lock */
     uint32_t open_claims;        /* of evictors; guarded by lock */
     pthread_mutex_t lock;        /* a leaf */
@@ -113,6 +114,11 @@ struct mci_group_stripe {
 
 struct mci_tenant {
     struct mci_log_tenant log; /* name; counts guarded by the log's lock */
+    _Atomic bool has_quota;
+    _Atomic uint64_t quota_bytes;
+    _Atomic uint64_t charged_bytes; /* open or readable, per copy; only with
+                                       multi-tenancy */
+    _Atomic uint32_t evict_turn;    /* the shard that is looked at next */
     uint16_t index;
     char name[MC_TENANT_LEN_MAX + 1];
 };
@@ -126,6 +132,7 @@ struct mci_writer {
     _Atomic uint64_t last_serial;
     _Atomic uint32_t open; /* attempts */
     _Atomic uint64_t disk_copies;
+    _Atomic uint32_t host;            /* where it runs; 0: not known */
     _Atomic(_Atomic uint8_t *) fates; /* [MCI_FATES], made at the first start */
     uint32_t step_shard; /* of its expiry; guarded by tables_lock */
     bool is_used;        /* guarded by tables_lock */
@@ -167,8 +174,12 @@ struct mci_master {
     _Atomic(struct mci_tenant *) *tenants;
     _Atomic uint32_t tenant_count;
     struct mci_map tenant_map;
+    _Atomic uint32_t quota_count;
+    _Atomic uint64_t quota_sum;  /* of all quotas */
+    _Atomic uint64_t lent_bytes; /* of all spaces that are not gone */
     _Atomic(struct mci_writer_chunk *) *writers;
     uint32_t writer_count;
+    struct mci_map host_map; /* names to numbers from 1 */
 
     struct mci_group_stripe groups[MCI_GROUP_STRIPES];
     _Atomic uint64_t group_count;

@@ -44,7 +44,8 @@ static bool is_share(double value)
 static enum mc_err fill_settings(struct mci_master *master)
 {
     struct mc_store_opts *opts = &master->opts;
-    if (!is_share(opts->eviction_high_watermark) ||
+    if ((unsigned)opts->allocation_strategy > MC_ALLOCATION_LOCAL_FIRST ||
+        !is_share(opts->eviction_high_watermark) ||
         !is_share(opts->eviction_ratio)) {
         return MC_ERR_INVALID_PARAMS;
     }
@@ -129,6 +130,7 @@ static void init_tables(struct mci_master *master)
     mci_lock_init(&master->partial_lock);
     mci_list_init(&master->partial);
     atomic_init(&master->due_ns, MCI_NEVER);
+    mci_map_init(&master->host_map, MCI_CLIENTS_MAX);
     for (unsigned i = 0; i < MCI_GROUP_STRIPES; i++) {
         mci_lock_init(&master->groups[i].lock);
         mci_map_init(&master->groups[i].map, GROUPS_PER_STRIPE_MAX);
@@ -235,6 +237,7 @@ void mci_master_destroy(struct mci_master *master)
     if (master->tenants) {
         mci_tenants_fini(master);
     }
+    mci_map_fini(&master->host_map);
     (void)pthread_mutex_destroy(&master->tables_lock);
     (void)pthread_mutex_destroy(&master->partial_lock);
     mci_free(master);

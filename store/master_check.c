@@ -13,6 +13,7 @@ struct tally {
     uint64_t attempts;
     uint64_t doubtful;
     uint64_t untold;
+    uint64_t charged_bytes;
     uint64_t waiting_bytes;
     uint64_t keys;
     uint64_t disk_copies;
@@ -116,6 +117,7 @@ static void check_record(struct tally *tally, const struct mci_shard *shard,
     const struct mci_record *record = mci_pool_at(&shard->pool, index);
     switch ((enum mci_record_state)record->state) {
     case MCI_RECORD_READABLE:
+        tally->charged_bytes += mci_version_copy_bytes(shard, index);
         tally->objects++;
         expect(tally, record->marks & MCI_MARK_MEDIA, "readable by nothing");
         expect(tally,
@@ -125,6 +127,7 @@ static void check_record(struct tally *tally, const struct mci_shard *shard,
         check_extras(tally, shard, index);
         break;
     case MCI_RECORD_OPEN:
+        tally->charged_bytes += mci_version_copy_bytes(shard, index);
         tally->attempts++;
         check_chained(tally, shard, index);
         break;
@@ -250,6 +253,21 @@ static void check_writers(struct tally *tally)
     expect(tally, open == tally->attempts, "open attempts of writers");
 }
 
+static void check_tenants(struct tally *tally)
+{
+    struct mci_master *master = tally->master;
+    uint64_t charged_bytes = 0;
+    uint32_t count = atomic_load(&master->tenant_count);
+    for (uint32_t i = 0; i < count; i++) {
+        charged_bytes +=
+            atomic_load(&mci_tenant_at(master, (uint16_t)i)->charged_bytes);
+    }
+    expect(tally,
+           charged_bytes ==
+               (master->opts.enable_multi_tenants ? tally->charged_bytes : 0),
+           "bytes charged to tenants");
+}
+
 bool mci_master_check(struct mci_master *master)
 {
     struct tally tally = {.master = master, .is_sound = true};
@@ -265,5 +283,6 @@ bool mci_master_check(struct mci_master *master)
            "count of untold");
     check_spaces(&tally);
     check_writers(&tally);
+    check_tenants(&tally);
     return tally.is_sound;
 }

@@ -10,6 +10,7 @@
 #include "caller.h"
 #include "group.h"
 #include "mc_session.h"
+#include "quota.h"
 #include "space.h"
 #include "start.h"
 #include "version.h"
@@ -59,6 +60,27 @@ static enum mc_err make_label(struct mci_start *start)
                          &start->group);
 }
 
+/* Before anything is evicted for it. */
+static enum mc_err charge(struct mci_start *start)
+{
+    const struct mci_spot *spared =
+        start->kind == MCI_START_UPSERT ? &start->spot : NULL;
+    uint64_t bytes = start->row->size * start->copy_max;
+    enum mc_err err = mci_quota_charge(start->master, start->call,
+                                       start->spot.tenant, bytes, spared);
+    start->charged_bytes = err == MC_OK ? bytes : 0;
+    return err;
+}
+
+/* For copies that found no place, or for none. */
+static void discharge(struct mci_start *start, uint32_t copies)
+{
+    uint64_t bytes = start->row->size * copies;
+    mci_quota_discharge(start->master, start->spot.tenant,
+                        start->charged_bytes - bytes);
+    start->charged_bytes = bytes;
+}
+
 static enum mc_err allocate(struct mci_start *start)
 {
     enum mc_err err = make_label(start);
@@ -90,6 +112,7 @@ static void undo(struct mci_start *start)
     }
     mci_group_put(start->master, start->group);
     mci_label_destroy(start->label);
+    discharge(start, 0);
 }
 
 static enum mc_err open_attempt(struct mci_start *start)
@@ -98,8 +121,12 @@ static enum mc_err open_attempt(struct mci_start *start)
     if (err != MC_OK) {
         return err;
     }
-    err = allocate(start);
+    err = charge(start);
     if (err == MC_OK) {
+        err = allocate(start);
+    }
+    if (err == MC_OK) {
+        discharge(start, start->placed_count);
         err = mci_start_insert(start);
     }
     if (err != MC_OK) {
@@ -187,7 +214,13 @@ static enum mc_err begin(struct mci_start *start,
         err = mci_config_check(start->master, start->config);
     }
     if (err == MC_OK) {
-        err = mci_call_begin(start->master, start->call, true, tenant_out);
+        bool is_policy = mci_quota_is_policy(start->master);
+        err =
+            mci_call_begin(start->master, start->call, !is_policy, tenant_out);
+        if (err == MC_OK && is_policy &&
+            (!*tenant_out || !atomic_load(&(*tenant_out)->has_quota))) {
+            err = MC_ERR_TENANT_NOT_REGISTERED;
+        }
     }
     start->writer = mci_writer_of(start->master, start->call->client);
     if (err == MC_OK && !start->writer) {

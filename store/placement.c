@@ -6,14 +6,22 @@
 #include "evict.h"
 #include "space.h"
 #include "sweep.h"
+#include "writer.h"
 
 #define EVICT_TRIES 8 /* segments in which room is made, one after the other */
+
+#define BEST_OF 2 /* segments of which the emptier one is taken */
 
 /* The order in which spaces are tried. */
 struct order {
     const struct mci_want *want;
     uint32_t count; /* of slots */
     uint32_t start;
+    uint64_t dice;
+    uint32_t client; /* of the writer */
+    uint32_t host;   /* likewise; 0: not known */
+    bool is_local_first;
+    bool is_emptier_first;
     const struct mci_placed *placed;
     uint32_t placed_count;
 };
@@ -45,14 +53,6 @@ static const char *preferred_name(const struct mc_replicate_config *config,
     }
     return i < config->preferred_segment_count ? config->preferred_segments[i]
                                                : NULL;
-}
-
-static bool is_named(struct mci_space *space, const char *name)
-{
-    (void)pthread_mutex_lock(&space->lock);
-    bool is_it = space->name && strcmp(space->name, name) == 0;
-    (void)pthread_mutex_unlock(&space->lock);
-    return is_it;
 }
 
 /* ---- trying ------------------------------------------------------------ */
@@ -105,33 +105,116 @@ static bool is_final(enum mc_err err)
     return err != MC_ERR_NO_AVAILABLE_HANDLE;
 }
 
+/* Those that a test picks, from the start of this order on. */
+typedef bool (*picks_fn)(const struct order *order, struct mci_space *space,
+                         const void *ctx);
+
+static enum mc_err take_picked(const struct order *order, take_fn take,
+                               picks_fn picks, const void *ctx,
+                               struct mci_placed *placed_out)
+{
+    for (uint32_t i = 0; i < order->count; i++) {
+        uint32_t slot = (order->start + i) % order->count;
+        struct mci_space *space = mci_space_at(order->want->master, slot);
+        if (!may_take(order, space) || !picks(order, space, ctx)) {
+            continue;
+        }
+        enum mc_err err = take_in(order, space, take, placed_out);
+        if (is_final(err)) {
+            return err;
+        }
+    }
+    return MC_ERR_NO_AVAILABLE_HANDLE;
+}
+
+static bool is_named(const struct order *order, struct mci_space *space,
+                     const void *name)
+{
+    (void)order;
+    (void)pthread_mutex_lock(&space->lock);
+    bool is_it = space->name && strcmp(space->name, name) == 0;
+    (void)pthread_mutex_unlock(&space->lock);
+    return is_it;
+}
+
 static enum mc_err take_preferred(const struct order *order, take_fn take,
                                   struct mci_placed *placed_out)
 {
     const struct mc_replicate_config *config = order->want->config;
-    if (!config) {
-        return MC_ERR_NO_AVAILABLE_HANDLE;
+    enum mc_err err = MC_ERR_NO_AVAILABLE_HANDLE;
+    for (size_t i = 0; config && !is_final(err) && preferred_name(config, i);
+         i++) {
+        err = take_picked(order, take, is_named, preferred_name(config, i),
+                          placed_out);
     }
-    for (size_t i = 0; preferred_name(config, i); i++) {
-        for (uint32_t slot = 0; slot < order->count; slot++) {
-            struct mci_space *space = mci_space_at(order->want->master, slot);
-            if (!may_take(order, space) ||
-                !is_named(space, preferred_name(config, i))) {
-                continue;
-            }
-            enum mc_err err = take_in(order, space, take, placed_out);
-            if (is_final(err)) {
-                return err;
-            }
+    return err;
+}
+
+static bool is_own(const struct order *order, struct mci_space *space,
+                   const void *ctx)
+{
+    (void)ctx;
+    return atomic_load(&space->client) == order->client;
+}
+
+static bool is_near(const struct order *order, struct mci_space *space,
+                    const void *ctx)
+{
+    (void)ctx;
+    return order->host != 0 && atomic_load(&space->host) == order->host;
+}
+
+/* The writer's own first, then those of its host. */
+static enum mc_err take_local(const struct order *order, take_fn take,
+                              struct mci_placed *placed_out)
+{
+    enum mc_err err = take_picked(order, take, is_own, NULL, placed_out);
+    return is_final(err) ? err
+                         : take_picked(order, take, is_near, NULL, placed_out);
+}
+
+static double free_share(struct mci_space *space)
+{
+    double capacity = (double)atomic_load(&space->capacity_bytes);
+    double used = (double)atomic_load(&space->used_bytes);
+    return capacity > 0 ? 1.0 - used / capacity : 0.0;
+}
+
+/* The emptier of two drawn by lot, and each fourth time just one: a segment that
+ * comes empty among n gets no more than 7 / 4n of what is placed, not all. */
+static enum mc_err take_emptier(const struct order *order, take_fn take,
+                                struct mci_placed *placed_out)
+{
+    struct mci_space *best = NULL;
+    uint32_t drawn = order->dice >> 16 & 3 ? 0 : BEST_OF - 1;
+    uint32_t first = (uint32_t)(order->dice >> 32) % order->count;
+    uint32_t step =
+        1 + (uint32_t)order->dice % (order->count > 1 ? order->count - 1 : 1);
+    for (uint32_t i = 0; i < order->count && drawn < BEST_OF; i++) {
+        uint32_t slot = (uint32_t)((first + (uint64_t)i * step) % order->count);
+        struct mci_space *space = mci_space_at(order->want->master, slot);
+        if (!may_take(order, space)) {
+            continue;
+        }
+        drawn++;
+        if (!best || free_share(space) > free_share(best)) {
+            best = space;
         }
     }
-    return MC_ERR_NO_AVAILABLE_HANDLE;
+    return best ? take_in(order, best, take, placed_out)
+                : MC_ERR_NO_AVAILABLE_HANDLE;
 }
 
 static enum mc_err take_somewhere(const struct order *order, take_fn take,
                                   uint32_t tries, struct mci_placed *placed_out)
 {
     enum mc_err err = take_preferred(order, take, placed_out);
+    if (!is_final(err) && order->is_local_first) {
+        err = take_local(order, take, placed_out);
+    }
+    if (!is_final(err) && order->is_emptier_first && order->count > 0) {
+        err = take_emptier(order, take, placed_out);
+    }
     for (uint32_t i = 0; i < order->count && tries > 0 && !is_final(err); i++) {
         uint32_t slot = (order->start + i) % order->count;
         struct mci_space *space = mci_space_at(order->want->master, slot);
@@ -143,6 +226,36 @@ static enum mc_err take_somewhere(const struct order *order, take_fn take,
     return err;
 }
 
+/* splitmix64: neighbouring turns make lots that have nothing in common. */
+static uint64_t lot_of(uint64_t turn)
+{
+    uint64_t x = (turn + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+static struct order make_order(const struct mci_want *want, uint32_t copies,
+                               const struct mci_placed *placed)
+{
+    struct mci_master *master = want->master;
+    enum mc_allocation_strategy strategy = master->opts.allocation_strategy;
+    bool asks_near = want->config && want->config->prefer_alloc_in_same_node;
+    struct order order = {.want = want,
+                          .count = atomic_load(&master->space_count),
+                          .client = want->call->client,
+                          .placed = placed};
+    order.start =
+        atomic_fetch_add_explicit(&master->place_turn, 1, memory_order_relaxed);
+    order.dice = lot_of(order.start);
+    order.is_emptier_first = strategy == MC_ALLOCATION_FREE_RATIO_FIRST;
+    order.is_local_first =
+        copies == 1 && (asks_near || strategy == MC_ALLOCATION_LOCAL_FIRST);
+    const struct mci_writer *writer = mci_writer_at(master, order.client);
+    order.host = writer ? atomic_load(&writer->host) : 0;
+    return order;
+}
+
 enum mc_err mci_place(const struct mci_want *want,
                       struct mci_placed *placed_out, uint32_t *count_out)
 {
@@ -151,12 +264,7 @@ enum mc_err mci_place(const struct mci_want *want,
                           ? want->config->replica_num
                           : 1;
     copies = copies > MCI_REPLICAS_MAX ? MCI_REPLICAS_MAX : copies;
-    struct order order = {.want = want,
-                          .count = atomic_load(&master->space_count),
-                          .placed = placed_out};
-    order.start =
-        atomic_fetch_add_explicit(&master->place_turn, 1, memory_order_relaxed);
-
+    struct order order = make_order(want, copies, placed_out);
     enum mc_err err = take_somewhere(&order, take_free, UINT32_MAX, placed_out);
     if (err == MC_ERR_NO_AVAILABLE_HANDLE &&
         mci_reclaim_due(master, want->call->now_ns)) {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* placement.h - where the copies of a new object go.
  *
- * Preferred segments first, then all others in turn; copies on distinct clients,
- * as many as there are, at least one. Only the first copy may evict.
+ * Preferred segments first, then, where that is asked for, the writer's own and
+ * those on its host; then by the strategy, then all others in turn. Copies go to
+ * distinct clients, as many as there are, at least one. Only the first copy may
+ * evict.
  * Threads: any thread; no lock may be held.
  */
 #ifndef PLACEMENT_H

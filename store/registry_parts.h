@@ -201,8 +201,8 @@ void mci_doubts_prove(struct mci_registry *registry, struct mci_member *owner,
 void mci_doubts_let_go(struct mci_registry *registry, struct mci_member *owner,
                        uint32_t segment);
 /* The fences to be told to an owner. Likewise. */
-uint32_t mci_fences_tell(struct mci_member *owner,
-                         struct mc_fence *fences_out, uint32_t max);
+uint32_t mci_fences_tell(struct mci_member *owner, struct mc_fence *fences_out,
+                         uint32_t max);
 void mci_covers_drop(struct mci_member *member);
 /* Reports what waits for longer than the release timeout. Likewise. */
 void mci_doubts_report(struct mci_registry *registry, uint64_t now_ns);

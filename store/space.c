@@ -99,12 +99,15 @@ static enum mc_err put_in_use(struct mci_master *master,
     space->step_shard = 0;
     space->granule_shift = (unsigned)__builtin_ctz(granule_for(lent->bytes));
     atomic_store(&space->client, lent->client);
+    atomic_store(&space->host,
+                 atomic_load(&mci_writer_at(master, lent->client)->host));
     atomic_store(&space->used_bytes, 0);
     atomic_store(&space->capacity_bytes, stats.capacity_bytes);
     atomic_store(&space->id, id);
     atomic_store(&space->is_shut, lent->is_shut);
     atomic_store(&space->is_gone, false);
     (void)pthread_mutex_unlock(&space->lock);
+    atomic_fetch_add(&master->lent_bytes, stats.capacity_bytes);
     *segment_out = id;
     return MC_OK;
 }
@@ -180,7 +183,10 @@ void mci_master_segment_close(struct mci_master *master, uint32_t segment)
     }
     (void)pthread_mutex_lock(&space->lock);
     if (atomic_load(&space->id) == segment) {
-        atomic_store(&space->is_gone, true);
+        if (!atomic_exchange(&space->is_gone, true)) {
+            atomic_fetch_sub(&master->lent_bytes,
+                             atomic_load(&space->capacity_bytes));
+        }
         mci_space_settle(space);
     }
     (void)pthread_mutex_unlock(&space->lock);

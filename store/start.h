@@ -29,6 +29,7 @@ struct mci_start {
     struct mci_group *group;
     struct mci_placed placed[MCI_REPLICAS_MAX];
     uint32_t placed_count;
+    uint64_t charged_bytes;
 };
 
 /* May the write begin? Takes records and the promise of a table slot. Errors:

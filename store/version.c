@@ -7,6 +7,7 @@
 #include "lease.h"
 #include "mci_hash.h"
 #include "media.h"
+#include "quota.h"
 #include "space.h"
 #include "writer.h"
 
@@ -193,6 +194,16 @@ void mci_record_free(struct mci_shard *shard, uint32_t index,
     mci_pool_give(&shard->pool, index);
 }
 
+uint64_t mci_version_copy_bytes(const struct mci_shard *shard, uint32_t index)
+{
+    uint64_t bytes = 0;
+    uint32_t copy = mci_copy_first(shard, index);
+    for (; copy != 0; copy = mci_copy_next(shard, copy)) {
+        bytes += mci_pool_at(&shard->pool, copy)->size;
+    }
+    return bytes;
+}
+
 static uint64_t waiting_bytes(const struct mci_shard *shard, uint32_t index)
 {
     uint64_t bytes = 0;
@@ -215,6 +226,10 @@ void mci_version_retire(const struct mci_change *change, uint32_t index)
     struct mci_shard *shard = change->shard;
     struct mci_record *record = mci_pool_at(&shard->pool, index);
     uint64_t unspent_ns = mci_lease_unspent(record);
+    if (record->label) {
+        mci_quota_discharge(change->master, record->label->tenant,
+                            mci_version_copy_bytes(shard, index));
+    }
     if (record->lease_ns < unspent_ns) {
         record->lease_ns = unspent_ns;
     }
@@ -335,6 +350,7 @@ void mci_version_drop_copy(const struct mci_change *change, uint32_t index,
     mci_version_leave_lanes(change->master, shard, index);
     struct mci_range range = detach_copy(shard, index, copy, &carrier);
     mci_version_enter_lanes(change->master, shard, index);
+    mci_quota_discharge(change->master, version->label->tenant, range.bytes);
     if (is_last) {
         struct mci_extras *extras = mci_label_extras(version->label);
         struct mci_media_change media = {.from = NULL};

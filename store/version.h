@@ -54,6 +54,9 @@ struct mci_change {
     struct mci_leavings *leavings;
 };
 
+/* What its memory copies are charged with. */
+uint64_t mci_version_copy_bytes(const struct mci_shard *shard, uint32_t index);
+
 /* A use: its copies go to the tails of their lanes. */
 void mci_version_used(struct mci_master *master, struct mci_shard *shard,
                       uint32_t index);

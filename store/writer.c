@@ -65,13 +65,44 @@ static struct mci_writer *find_unused(struct mci_master *master)
     return NULL;
 }
 
+/* The number of a host; its name is kept. tables_lock is held. */
+static enum mc_err number_host(struct mci_master *master, struct mc_view host,
+                               uint32_t *number_out)
+{
+    struct mci_map *map = &master->host_map;
+    host.len = host.len > MCI_HOST_LEN_MAX ? MCI_HOST_LEN_MAX : host.len;
+    *number_out = 0;
+    if (host.len == 0) {
+        return MC_OK;
+    }
+    void *known = mci_map_get(map, host);
+    if (known) {
+        *number_out = (uint32_t)(uintptr_t)known;
+        return MC_OK;
+    }
+    uint32_t number = (uint32_t)map->count + 1;
+    enum mc_err err = mci_map_put(map, host, (void *)(uintptr_t)number, NULL);
+    if (err == MC_ERR_BUFFER_OVERFLOW) {
+        return MC_OK; /* so many hosts: it is nobody's neighbour */
+    }
+    *number_out = err == MC_OK ? number : 0;
+    return err;
+}
+
 enum mc_err mci_master_client_add(struct mci_master *master,
                                   uint32_t *client_out)
 {
-    enum mc_err err = MC_OK;
+    return mci_master_client_add_on(master, mc_view_make(NULL, 0), client_out);
+}
+
+enum mc_err mci_master_client_add_on(struct mci_master *master,
+                                     struct mc_view host, uint32_t *client_out)
+{
+    uint32_t number = 0;
     (void)pthread_mutex_lock(&master->tables_lock);
-    struct mci_writer *writer = find_unused(master);
-    if (!writer) {
+    enum mc_err err = number_host(master, host, &number);
+    struct mci_writer *writer = err == MC_OK ? find_unused(master) : NULL;
+    if (err == MC_OK && !writer) {
         if (master->writer_count == MCI_CLIENTS_MAX) {
             err = MC_ERR_NO_AVAILABLE_HANDLE;
         } else {
@@ -82,19 +113,13 @@ enum mc_err mci_master_client_add(struct mci_master *master,
     }
     if (err == MC_OK) {
         writer->is_used = true;
+        atomic_store(&writer->host, number);
         writer->step_shard = 0;
         atomic_store(&writer->is_expired, false);
         *client_out = writer->id;
     }
     (void)pthread_mutex_unlock(&master->tables_lock);
     return err;
-}
-
-enum mc_err mci_master_client_add_on(struct mci_master *master,
-                                     struct mc_view host, uint32_t *client_out)
-{
-    (void)host;
-    return mci_master_client_add(master, client_out);
 }
 
 void mci_writers_fini(struct mci_master *master)

@@ -4,7 +4,7 @@ foreach(room extent extent_claim segment regex slots)
   mc_test(store ${room} LINK ${store_parts})
 endforeach()
 foreach(proof events goings leases attempts evict pins log meanwhile model spent
-    doubt)
+    doubt quota place)
   mc_test(store store_${proof} SOURCES support/store_rig.c LINK ${store_parts})
 endforeach()
 set(client_rig support/client_rig.c support/process_rig.c support/store_rig.c)

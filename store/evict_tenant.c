@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* evict_tenant.c - what of one tenant has to go.
+ *
+ * Lanes know no tenants, so a shard's lanes are walked from the oldest on for
+ * some copies of this one, and then those are evicted; the next call goes on
+ * with the next shard. So the order of last use is kept within a shard only, and
+ * a walk under a shard lock is bounded.
+ */
+#include "evict.h"
+#include "quota.h"
+#include "space.h"
+
+#define FOUND_MAX 8
+#define WALK_MAX 1024 /* copies of others that are passed over in one lane */
+
+struct candidate {
+    struct mci_space *space;
+    uint64_t ref;
+    uint64_t bytes;
+    uint32_t extent;
+};
+
+struct hunt {
+    struct mci_master *master;
+    uint16_t tenant;
+    struct candidate found[FOUND_MAX];
+    uint32_t count;
+};
+
+/* The shard's lock is held. */
+static void look_in_lane(struct hunt *hunt, const struct mci_shard *shard,
+                         uint32_t slot, enum mci_lane_kind kind)
+{
+    struct mci_lane *lane = mci_lane_of(hunt->master, shard, slot, kind);
+    uint32_t copy = lane->queue.head;
+    for (uint32_t i = 0; copy != 0 && i < WALK_MAX && hunt->count < FOUND_MAX;
+         i++) {
+        const struct mci_record *record = mci_pool_at(&shard->pool, copy);
+        uint32_t index =
+            record->state == MCI_RECORD_COPY ? (uint32_t)record->number : copy;
+        const struct mci_record *version = mci_pool_at(&shard->pool, index);
+        if (version->label->tenant == hunt->tenant) {
+            hunt->found[hunt->count++] =
+                (struct candidate){.space = mci_space_at(hunt->master, slot),
+                                   .ref = mci_ref_make(shard->index, index),
+                                   .bytes = record->size,
+                                   .extent = record->extent};
+        }
+        copy = record->next;
+    }
+}
+
+static void look_in_shard(struct hunt *hunt, struct mci_shard *shard,
+                          enum mci_lane_kind kind)
+{
+    uint32_t spaces = atomic_load(&hunt->master->space_count);
+    hunt->count = 0;
+    mci_shard_lock(shard);
+    for (uint32_t slot = 0; slot < spaces && hunt->count < FOUND_MAX; slot++) {
+        look_in_lane(hunt, shard, slot, kind);
+    }
+    mci_shard_unlock(shard);
+}
+
+static void give_back(void *ctx, struct mci_leavings *leavings)
+{
+    mci_leavings_clear(ctx, leavings);
+}
+
+static enum mci_evicted evict(const struct mci_eviction *eviction,
+                              const struct candidate *candidate,
+                              enum mci_level level)
+{
+    struct mci_eviction here = *eviction;
+    struct mci_leavings leavings;
+    struct mci_group *group = NULL;
+    mci_leavings_init(&leavings);
+    here.space = candidate->space;
+    enum mci_evicted evicted = mci_evict_extent(&here, level, candidate->ref,
+                                                candidate->extent, &leavings);
+    if (leavings.group_count > 0) {
+        group = leavings.groups[--leavings.group_count];
+    }
+    mci_leavings_clear(eviction->master, &leavings);
+    if (group) {
+        mci_evict_group(&here, level, group);
+    }
+    return evicted;
+}
+
+/* One round over all shards at one level, as far as needed. */
+static enum mc_err evict_round(struct hunt *hunt,
+                               const struct mci_eviction *eviction,
+                               enum mci_level level, uint64_t *bytes_left)
+{
+    struct mci_master *master = hunt->master;
+    struct mci_tenant *tenant = mci_tenant_at(master, hunt->tenant);
+    bool is_soft = level == MCI_LEVEL_SOFT || level == MCI_LEVEL_ASKED_SOFT;
+    enum mci_lane_kind kind = is_soft ? MCI_LANE_SOFT : MCI_LANE_PLAIN;
+    for (uint32_t i = 0; i<master->shard_count && * bytes_left> 0; i++) {
+        uint32_t shard = atomic_fetch_add(&tenant->evict_turn, 1);
+        look_in_shard(hunt, &master->shards[shard & (master->shard_count - 1)],
+                      kind);
+        for (uint32_t j = 0; j<hunt->count && * bytes_left> 0; j++) {
+            const struct candidate *candidate = &hunt->found[j];
+            enum mci_evicted evicted = evict(eviction, candidate, level);
+            if (evicted == MCI_EVICTED_TIMEOUT) {
+                return MC_ERR_RPC_TIMEOUT;
+            }
+            if (evicted == MCI_EVICTED_ONE) {
+                *bytes_left -= candidate->bytes < *bytes_left ? candidate->bytes
+                                                              : *bytes_left;
+            }
+        }
+    }
+    return MC_OK;
+}
+
+enum mc_err mci_evict_of_tenant(struct mci_master *master,
+                                const struct mci_call *call, uint16_t tenant,
+                                uint64_t bytes, const struct mci_spot *spared,
+                                bool with_asked)
+{
+    struct hunt hunt = {.master = master, .tenant = tenant};
+    const struct mci_eviction eviction = {.master = master,
+                                          .now_ns = call->now_ns,
+                                          .deadline_ns = call->deadline_ns,
+                                          .cls = MCI_LOG_FOREGROUND,
+                                          .spared = spared,
+                                          .sink = give_back,
+                                          .sink_ctx = master};
+    unsigned last = with_asked ? MCI_LEVEL_ASKED_SOFT : MCI_LEVEL_SOFT;
+    enum mc_err err = MC_OK;
+    for (unsigned level = MCI_LEVEL_PLAIN;
+         level <= last && bytes > 0 && err == MC_OK; level++) {
+        err = evict_round(&hunt, &eviction, (enum mci_level)level, &bytes);
+    }
+    return err;
+}
