@@ -22,6 +22,12 @@ MC_CHECK_RESULT enum mc_err mci_call_begin(struct mci_master *master,
                                            bool make,
                                            struct mci_tenant **tenant_out);
 
+/* A walk may take its next step. */
+static inline bool mci_call_goes_on(const struct mci_call *call)
+{
+    return !call->goes_on || call->goes_on(call->goes_on_ctx);
+}
+
 /* Puts a call's refusal into every row. */
 void mci_results_fill(int64_t *results, size_t count, enum mc_err err);
 void mci_rows_fill(struct mci_write_row *rows, size_t count, enum mc_err err);

@@ -6,6 +6,11 @@
 /* Of an answer, beside its rows. */
 #define ANSWER_HEAD_MAX 64
 
+/* A walk waits for room in the event log in portions, to see in between whether
+ * it is still wanted; longer than what makes a bulk producer overdue, or it would
+ * never get its turn on a log that stays full. */
+#define WALK_LOG_WAIT_NS (300 * MCI_NS_PER_MS)
+
 struct mci_slice *mci_slice_create(void)
 {
     return mci_calloc(1, sizeof(struct mci_slice));
@@ -281,13 +286,25 @@ enum mci_job_state mci_job_run(struct mci_job *job, struct mci_slice *slice,
     return MCI_JOB_OVER;
 }
 
-void mci_job_walk(struct mci_job *job, uint64_t now_ns)
+static bool walk_goes_on(const struct mci_job *job)
 {
-    job->call.now_ns = now_ns;
-    job->call.deadline_ns = job->deadline_ns;
-    bool may_begin = now_ns < job->deadline_ns &&
-                     (!job->goes_on || job->goes_on(job->goes_on_ctx));
-    job->err = may_begin ? job->op->run(job, NULL, 0, 0) : MC_ERR_RPC_TIMEOUT;
+    return !job->goes_on || job->goes_on(job->goes_on_ctx);
+}
+
+void mci_job_walk(struct mci_job *job)
+{
+    job->call.goes_on = job->goes_on;
+    job->call.goes_on_ctx = job->goes_on_ctx;
+    uint64_t removed = 0;
+    do {
+        job->call.now_ns = mci_clock_ns();
+        job->call.deadline_ns = job->call.now_ns + WALK_LOG_WAIT_NS;
+        job->removed = 0;
+        job->err = walk_goes_on(job) ? job->op->run(job, NULL, 0, 0)
+                                     : MC_ERR_RPC_TIMEOUT;
+        removed += job->removed;
+    } while (job->err == MC_ERR_RPC_TIMEOUT && walk_goes_on(job));
+    job->removed = removed;
 }
 
 void mci_job_walked(struct mci_job *job, struct mci_buf *buf)

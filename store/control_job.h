@@ -138,8 +138,9 @@ enum mci_job_state {
 enum mci_job_state mci_job_run(struct mci_job *job, struct mci_slice *slice,
                                uint64_t now_ns, struct mci_buf *buf);
 
-/* For walks: run on any thread, without a slice; then the answer. */
-void mci_job_walk(struct mci_job *job, uint64_t now_ns);
+/* For walks: run on any thread, without a slice, until it is done or goes_on says
+ * that it is not wanted any more (by deadline too); then the answer. */
+void mci_job_walk(struct mci_job *job);
 void mci_job_walked(struct mci_job *job, struct mci_buf *buf);
 
 /* Writes an answer without a result. False: no memory. */

@@ -15,7 +15,7 @@
 #include "mci_alloc.h"
 #include "mci_clock.h"
 
-#define CONNECTIONS_MAX 16384
+#define CONNECTIONS_DEFAULT 16384
 /* Beyond them: told so; beyond these, closed at once. */
 #define REFUSED_MAX 256
 #define ACCEPTED_AT_ONCE 64
@@ -40,7 +40,8 @@ struct mci_control_poller *mci_control_pulse(struct mci_control_server *server)
 bool mci_control_admit(struct mci_control_server *server)
 {
     (void)pthread_mutex_lock(&server->lock);
-    bool has_room = server->conn_count < CONNECTIONS_MAX + REFUSED_MAX;
+    bool has_room =
+        server->conn_count < server->opts.connections_max + REFUSED_MAX;
     server->conn_count += has_room;
     (void)pthread_mutex_unlock(&server->lock);
     return has_room;
@@ -57,7 +58,7 @@ void mci_control_leave(struct mci_control_server *server)
 static bool is_crowded(struct mci_control_server *server)
 {
     (void)pthread_mutex_lock(&server->lock);
-    bool is_over = server->conn_count > CONNECTIONS_MAX;
+    bool is_over = server->conn_count > server->opts.connections_max;
     (void)pthread_mutex_unlock(&server->lock);
     return is_over;
 }
@@ -330,6 +331,9 @@ mci_control_server_create(const struct mci_control_server_opts *opts,
         return MC_ERR_NOMEM;
     }
     server->opts = *opts;
+    if (server->opts.connections_max == 0) {
+        server->opts.connections_max = CONNECTIONS_DEFAULT;
+    }
     server->stall_ns =
         MCI_NS_PER_MS *
         (opts->stall_timeout_ms ? opts->stall_timeout_ms : STALL_DEFAULT_MS);

@@ -26,6 +26,7 @@ struct mci_control_server_opts {
     /* A peer that stops in the middle of a frame, does not take its answers, or
      * says nothing at all is closed after this; 0 = 30 s. */
     uint32_t stall_timeout_ms;
+    uint32_t connections_max; /* 0 = 16 384; more are told so and closed */
     /* Fills the words that are not the core's (events). May be NULL. */
     void (*stat)(void *ctx, struct mci_stat_words *words);
     void *ctx;

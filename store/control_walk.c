@@ -4,7 +4,6 @@
 #include <signal.h>
 
 #include "mc_log.h"
-#include "mci_clock.h"
 
 /* NULL: the end was asked for, and nothing is left. */
 static struct mci_walk *take(struct mci_walker *walker)
@@ -30,7 +29,7 @@ static void *run(void *ctx)
     struct mci_walk *walk;
     (void)pthread_setname_np(pthread_self(), "mc-walk");
     while ((walk = take(walker))) {
-        mci_job_walk(walk->job, mci_clock_ns());
+        mci_job_walk(walk->job);
         mci_poller_post(walk->poller, &walk->done);
     }
     return NULL;

@@ -130,6 +130,10 @@ static enum mc_err remove_found(const struct removal *removal,
         if (err == MC_OK) {
             err = remove_matches(removal, &page, regex, removed);
         }
+        if (err == MC_OK && !cursor.at_end &&
+            !mci_call_goes_on(removal->call)) {
+            err = MC_ERR_RPC_TIMEOUT;
+        }
     }
     mci_page_fini(&page);
     return err;

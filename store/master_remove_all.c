@@ -112,7 +112,8 @@ static enum mc_err clear_shards(const struct removal *removal,
         uint64_t tag = 0;
         while (tag < TAGS_END && err == MC_OK) {
             clearing.first_tag = tag;
-            err = clear_range(&clearing, &tag);
+            err = mci_call_goes_on(removal->call) ? clear_range(&clearing, &tag)
+                                                  : MC_ERR_RPC_TIMEOUT;
         }
         *removed += clearing.removed;
     }

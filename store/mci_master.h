@@ -63,6 +63,10 @@ struct mci_call {
     struct mc_view tenant; /* none or empty = "default" */
     uint64_t now_ns;       /* of mci_clock_ns */
     uint64_t deadline_ns;  /* longest wait for room in the event log */
+    /* Asked between the steps of a walk (remove_by_regex, remove_all); false:
+     * it ends there, with -901. NULL: always true. */
+    bool (*goes_on)(void *ctx);
+    void *goes_on_ctx;
 };
 
 /* Whether calls may name this tenant. Errors: -600 (a bad name), -1011. */

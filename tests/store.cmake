@@ -1,5 +1,9 @@
 # The rooms of store/, and what the store as a whole promises.
 set(store_parts mc_store mc_transfer mc_events mckv-base)
+foreach(proof server once crowd)
+  mc_test(store control_${proof} SOURCES support/server_rig.c
+    LINK ${store_parts})
+endforeach()
 foreach(room extent extent_claim segment regex slots)
   mc_test(store ${room} LINK ${store_parts})
 endforeach()
