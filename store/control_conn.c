@@ -331,7 +331,7 @@ static void on_ready(struct mci_watch *watch, uint32_t events)
     struct mci_control_conn *conn =
         MCI_CONTAINER(watch, struct mci_control_conn, watch);
     if (conn->state != MCI_CONN_READS) {
-        if (events & (EPOLLERR | EPOLLHUP)) {
+        if (events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP)) {
             mci_conn_close(conn);
         }
     } else if (has_unsent(conn)) {
@@ -349,7 +349,7 @@ static void on_ready(struct mci_watch *watch, uint32_t events)
 static uint32_t events_of(const struct mci_control_conn *conn)
 {
     if (conn->state != MCI_CONN_READS) {
-        return 0;
+        return EPOLLRDHUP; /* nobody waits for the answer any more */
     }
     return (uint32_t)(has_unsent(conn) ? mci_stream_send_events(conn->stream)
                                        : mci_stream_recv_events(conn->stream));

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "await.h"
-#include "mci_clock.h"
 #include "server_rig.h"
 #include "suite.h"
 
@@ -175,8 +174,7 @@ START_TEST(a_cancel_after_the_request_closes_what_it_started)
     ck_assert_uint_eq(server_rig_core(&rig).attempts, 0);
     ck_assert_uint_eq(server_rig_core(&rig).quarantined, 0);
     ck_assert_int_eq(cancel(&second, 3), MC_OK);
-    ck_assert_int_eq(start(&first, 2, 0, 300, numbers),
-                     MC_ERR_INVALID_VERSION);
+    ck_assert_int_eq(start(&first, 2, 0, 300, numbers), MC_ERR_INVALID_VERSION);
     ck_assert_int_eq(start(&first, 4, 0, 300, numbers), MC_OK);
     ck_assert_uint_eq(server_rig_core(&rig).attempts, 300);
     peer_close(&second);
@@ -259,8 +257,8 @@ START_TEST(what_waits_for_the_log_is_done_once_there_is_room)
     struct stuck stuck;
     stuck_open(&stuck, 300);
     server_rig_drain(&stuck.rig);
-    ck_assert(AWAIT((server_rig_drain(&stuck.rig),
-                     peer_has_answer(&stuck.first, 0))));
+    ck_assert(AWAIT(
+        (server_rig_drain(&stuck.rig), peer_has_answer(&stuck.first, 0))));
     ck_assert_int_eq(peer_answer(&stuck.first, &stuck.asked), MC_OK);
     ck_assert_uint_eq(peer_count_results(&stuck.first, MC_OK), 300);
     stuck_close(&stuck);
@@ -271,14 +269,11 @@ START_TEST(what_waits_in_vain_answers_per_row_and_has_changed_nothing)
 {
     struct stuck stuck;
     stuck_open(&stuck, 2);
-    const struct asked asked = {.op = MCI_OP_REMOVE,
-                                .slot = 1,
-                                .number = 1,
-                                .time_left_ms = 50};
+    const struct asked asked = {
+        .op = MCI_OP_REMOVE, .slot = 1, .number = 1, .time_left_ms = 50};
     peer_send_keys(&stuck.second, &asked, 0, 3);
     ck_assert_int_eq(peer_answer(&stuck.second, &asked), MC_OK);
-    ck_assert_uint_eq(peer_count_results(&stuck.second, MC_ERR_RPC_TIMEOUT),
-                      3);
+    ck_assert_uint_eq(peer_count_results(&stuck.second, MC_ERR_RPC_TIMEOUT), 3);
     ck_assert_uint_eq(server_rig_core(&stuck.rig).objects, 2);
     stuck_close(&stuck);
 }
@@ -358,12 +353,13 @@ START_TEST(one_that_waits_may_go_away_too)
     stuck_open(&stuck, 2);
     peer_send_keys(&stuck.second, &stuck.asked, 0, 2);
     ck_assert(!peer_has_answer(&stuck.second, 20));
+    ck_assert_uint_eq(server_rig_stats(&stuck.rig).connections, 3);
     peer_close(&stuck.second);
+    ck_assert(AWAIT(server_rig_stats(&stuck.rig).connections == 2));
     peer_close(&stuck.first);
-    ck_assert(AWAIT(server_rig_stats(&stuck.rig).connections <= 2));
     server_rig_drain(&stuck.rig);
     ck_assert(AWAIT(server_rig_core(&stuck.rig).objects == 0));
-    ck_assert(AWAIT(server_rig_stats(&stuck.rig).connections == 0));
+    ck_assert(AWAIT(server_rig_stats(&stuck.rig).connections == 1));
     stuck_close(&stuck);
 }
 END_TEST
@@ -389,18 +385,9 @@ START_TEST(a_heartbeat_stops_what_its_slot_has_given_up)
     struct stuck stuck;
     struct peer pulse;
     const uint64_t slots[] = {5};
-    const struct asked asked = {.op = MCI_OP_HEARTBEAT};
-    const struct mci_heartbeat heartbeat = {.clock_ns = mci_clock_ns(),
-                                            .slots = slots,
-                                            .slot_count = 1};
     stuck_open(&stuck, 2);
-    peer_open(&pulse, &stuck.rig);
-    pulse.client = stuck.first.client;
-    ck_assert_int_eq(
-        peer_hello(&pulse, stuck.first.incarnation, MCI_ROLE_HEARTBEAT),
-        MC_OK);
-    mci_heartbeat_pack(peer_ask(&pulse, &asked), &heartbeat);
-    ck_assert_int_eq(peer_call(&pulse, &asked), MC_OK);
+    peer_pulse(&pulse, &stuck.first);
+    ck_assert_int_eq(peer_beat(&pulse, slots, 1), MC_OK);
     server_rig_drain(&stuck.rig);
     ck_assert(!peer_has_answer(&stuck.first, 20));
     ck_assert_uint_eq(server_rig_core(&stuck.rig).objects, 2);
@@ -413,13 +400,11 @@ START_TEST(a_walk_that_waits_for_the_log_is_stopped_by_a_cancel)
 {
     struct stuck stuck;
     stuck_open(&stuck, 2);
-    const struct asked walk = {
-        .op = MCI_OP_REMOVE_ALL, .slot = 1, .number = 1};
+    const struct asked walk = {.op = MCI_OP_REMOVE_ALL, .slot = 1, .number = 1};
     mci_pack_bool(peer_ask(&stuck.second, &walk), true);
     peer_send(&stuck.second);
     ck_assert(!peer_has_answer(&stuck.second, 20));
-    const struct asked asked = {
-        .op = MCI_OP_CANCEL, .slot = 1, .number = 2};
+    const struct asked asked = {.op = MCI_OP_CANCEL, .slot = 1, .number = 2};
     struct peer third;
     peer_join_as(&third, &stuck.first);
     mci_pack_nil(peer_ask(&third, &asked));
@@ -436,8 +421,7 @@ START_TEST(a_server_ends_while_requests_wait_for_the_log)
     stuck_open(&stuck, 2);
     peer_send_keys(&stuck.second, &stuck.asked, 0, 2);
     ck_assert(!peer_has_answer(&stuck.second, 20));
-    const struct asked walk = {
-        .op = MCI_OP_REMOVE_ALL, .slot = 1, .number = 1};
+    const struct asked walk = {.op = MCI_OP_REMOVE_ALL, .slot = 1, .number = 1};
     struct peer third;
     peer_join_as(&third, &stuck.first);
     mci_pack_bool(peer_ask(&third, &walk), true);
@@ -455,8 +439,8 @@ int main(void)
     Suite *suite = suite_create("control_once");
     TCase *retries = tcase_create("retries");
     tcase_set_timeout(retries, 60);
-    tcase_add_test(
-        retries, a_retried_start_answers_the_same_attempts_on_any_connection);
+    tcase_add_test(retries,
+                   a_retried_start_answers_the_same_attempts_on_any_connection);
     tcase_add_test(retries, a_retried_end_commits_once);
     tcase_add_test(retries,
                    a_late_remove_deletes_nothing_that_was_put_after_it);
@@ -468,14 +452,14 @@ int main(void)
     tcase_add_test(cancels, a_cancel_before_the_request_makes_it_do_nothing);
     tcase_add_test(cancels, a_cancel_after_the_request_closes_what_it_started);
     tcase_add_test(cancels, what_was_answered_and_not_cancelled_stands);
-    tcase_add_test(
-        cancels, a_cancel_meets_a_large_start_anywhere_and_leaves_nothing);
+    tcase_add_test(cancels,
+                   a_cancel_meets_a_large_start_anywhere_and_leaves_nothing);
     suite_add_tcase(suite, cancels);
     TCase *full = tcase_create("full log");
     tcase_set_timeout(full, 60);
     tcase_add_test(full, what_waits_for_the_log_is_done_once_there_is_room);
-    tcase_add_test(
-        full, what_waits_in_vain_answers_per_row_and_has_changed_nothing);
+    tcase_add_test(full,
+                   what_waits_in_vain_answers_per_row_and_has_changed_nothing);
     tcase_add_test(full, others_are_answered_while_one_waits_for_the_log);
     tcase_add_test(full, a_retry_of_what_runs_waits_and_gets_its_answer);
     tcase_add_test(full, of_two_retries_the_later_one_is_answered);

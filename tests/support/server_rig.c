@@ -35,9 +35,8 @@ void server_rig_open(struct server_rig *rig,
     ck_assert_int_eq(mci_log_taken_init(&rig->taken), MC_OK);
     const struct mci_master_opts master = {.log = rig->log};
     ck_assert_int_eq(mci_master_create(&master, &rig->master), MC_OK);
-    const struct mci_registry_opts registry = {.master = rig->master,
-                                               .epoch = EPOCH,
-                                               .client_ttl_ms = SERVER_TTL_MS};
+    const struct mci_registry_opts registry = {
+        .master = rig->master, .epoch = EPOCH, .client_ttl_ms = SERVER_TTL_MS};
     ck_assert_int_eq(mci_registry_create(&registry, &rig->registry), MC_OK);
     struct mci_control_server_opts server = {.threads = 2};
     const char *why = NULL;
@@ -48,14 +47,17 @@ void server_rig_open(struct server_rig *rig,
     server.registry = rig->registry;
     server.epoch = EPOCH;
     server.listen.host = "127.0.0.1";
-    ck_assert_int_eq(mci_control_server_create(&server, &rig->server,
-                                               &rig->port, &why),
-                     MC_OK);
+    ck_assert_int_eq(
+        mci_control_server_create(&server, &rig->server, &rig->port, &why),
+        MC_OK);
 }
 
 void server_rig_close(struct server_rig *rig)
 {
     mci_control_server_destroy(rig->server);
+    for (uint32_t i = 0; i < rig->pulse_count; i++) {
+        (void)close(rig->pulses[i]);
+    }
     mci_registry_destroy(rig->registry);
     ck_assert(mci_master_check(rig->master));
     mci_master_destroy(rig->master);
@@ -102,20 +104,20 @@ void server_rig_fill(struct server_rig *rig)
 
 /* ---- peers --------------------------------------------------------------- */
 
-void peer_open(struct peer *peer, const struct server_rig *rig)
+void peer_open(struct peer *peer, struct server_rig *rig)
 {
     const int on = 1;
-    const struct sockaddr_in address = {
-        .sin_family = AF_INET,
-        .sin_port = htons(rig->port),
-        .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const struct sockaddr_in address = {.sin_family = AF_INET,
+                                        .sin_port = htons(rig->port),
+                                        .sin_addr.s_addr =
+                                            htonl(INADDR_LOOPBACK)};
     *peer = (struct peer){.rig = rig, .epoch = EPOCH};
     peer->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ck_assert_int_ge(peer->fd, 0);
     (void)setsockopt(peer->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    ck_assert_int_eq(connect(peer->fd, (const struct sockaddr *)&address,
-                             sizeof address),
-                     0);
+    ck_assert_int_eq(
+        connect(peer->fd, (const struct sockaddr *)&address, sizeof address),
+        0);
     mci_buf_init(&peer->out, 2 * (size_t)FRAME_MAX);
     mci_buf_init(&peer->in, FRAME_MAX);
 }
@@ -252,7 +254,7 @@ enum mc_err peer_hello(struct peer *peer, uint64_t incarnation,
     return err;
 }
 
-void peer_join(struct peer *peer, const struct server_rig *rig)
+void peer_join(struct peer *peer, struct server_rig *rig)
 {
     peer_open(peer, rig);
     ck_assert_int_eq(peer_hello(peer, 0, MCI_ROLE_CALLS), MC_OK);
@@ -265,6 +267,38 @@ void peer_join_as(struct peer *peer, const struct peer *like)
     ck_assert_int_eq(peer_hello(peer, like->incarnation, MCI_ROLE_CALLS),
                      MC_OK);
     ck_assert_uint_eq(peer->client, like->client);
+}
+
+/* ---- heartbeats ---------------------------------------------------------- */
+
+void peer_pulse(struct peer *peer, const struct peer *like)
+{
+    peer_open(peer, like->rig);
+    peer->client = like->client;
+    ck_assert_int_eq(peer_hello(peer, like->incarnation, MCI_ROLE_HEARTBEAT),
+                     MC_OK);
+}
+
+enum mc_err peer_beat(struct peer *peer, const uint64_t *slots, uint32_t count)
+{
+    const struct asked asked = {.op = MCI_OP_HEARTBEAT};
+    const struct mci_heartbeat heartbeat = {
+        .clock_ns = mci_clock_ns(), .slots = slots, .slot_count = count};
+    mci_heartbeat_pack(peer_ask(peer, &asked), &heartbeat);
+    return peer_call(peer, &asked);
+}
+
+/* One beat, on a connection that stays. */
+static void tell_clock(struct peer *owner)
+{
+    struct peer pulse;
+    struct server_rig *rig = owner->rig;
+    ck_assert_uint_lt(rig->pulse_count, SERVER_PULSES_MAX);
+    peer_pulse(&pulse, owner);
+    ck_assert_int_eq(peer_beat(&pulse, NULL, 0), MC_OK);
+    rig->pulses[rig->pulse_count++] = pulse.fd;
+    pulse.fd = -1;
+    peer_close(&pulse);
 }
 
 /* ---- whole calls --------------------------------------------------------- */
@@ -280,6 +314,7 @@ uint32_t peer_mount(struct peer *peer, uint64_t number, uint64_t bytes)
                                     .name = mc_view_str("node:1"),
                                     .endpoint = mc_view_str("node:2"),
                                     .protocol = mc_view_str("tcp")};
+    tell_clock(peer);
     mci_mount_pack(peer_ask(peer, &asked), &mount);
     ck_assert_int_eq(peer_call(peer, &asked), MC_OK);
     uint32_t segment = mci_unpack_u32(&peer->result, UINT32_MAX);
@@ -325,8 +360,8 @@ void peer_send_start(struct peer *peer, const struct asked *asked,
     free(texts);
 }
 
-void peer_send_end(struct peer *peer, const struct asked *asked,
-                   uint64_t first, const uint64_t *numbers, uint32_t count)
+void peer_send_end(struct peer *peer, const struct asked *asked, uint64_t first,
+                   const uint64_t *numbers, uint32_t count)
 {
     struct mci_pack *pack = peer_ask(peer, asked);
     mci_rows_pack(pack, count);

@@ -14,6 +14,7 @@
 #include "mci_event_log.h"
 
 #define SERVER_TTL_MS 600000 /* nobody expires while a test is slow */
+#define SERVER_PULSES_MAX 8
 #define PEER_PATIENCE_MS 20000
 
 struct server_rig {
@@ -23,6 +24,9 @@ struct server_rig {
     struct mci_control_server *server;
     uint16_t port;
     struct mci_log_taken taken;
+    int pulses[SERVER_PULSES_MAX]; /* connections of the heartbeats that owners
+                                      of segments have sent, once each */
+    uint32_t pulse_count;
 };
 
 /* opts may be NULL; what is the rig's own is filled in. With `blocks` the log
@@ -39,7 +43,7 @@ void server_rig_drain(struct server_rig *rig);
 void server_rig_fill(struct server_rig *rig);
 
 struct peer {
-    const struct server_rig *rig;
+    struct server_rig *rig;
     int fd;
     uint32_t client;
     uint64_t incarnation;
@@ -52,14 +56,14 @@ struct peer {
     struct mci_unpack result;
 };
 
-void peer_open(struct peer *peer, const struct server_rig *rig);
+void peer_open(struct peer *peer, struct server_rig *rig);
 void peer_close(struct peer *peer);
 
 /* Says hello; returns the code. An incarnation of 0 draws a new one. */
 enum mc_err peer_hello(struct peer *peer, uint64_t incarnation,
                        enum mci_role role);
 /* Opens and says hello as a new client. */
-void peer_join(struct peer *peer, const struct server_rig *rig);
+void peer_join(struct peer *peer, struct server_rig *rig);
 /* Another connection of the client of `like`. */
 void peer_join_as(struct peer *peer, const struct peer *like);
 
@@ -91,7 +95,13 @@ void peer_expect_end(struct peer *peer);
 
 /* ---- whole calls --------------------------------------------------------- */
 
+/* Lends a segment; with a heartbeat, since nothing is placed before the owner's
+ * clock is known. */
 uint32_t peer_mount(struct peer *peer, uint64_t number, uint64_t bytes);
+
+/* Makes peer the connection for heartbeats of the client of `like`. */
+void peer_pulse(struct peer *peer, const struct peer *like);
+enum mc_err peer_beat(struct peer *peer, const uint64_t *slots, uint32_t count);
 
 struct key_text {
     char text[24];
@@ -106,8 +116,8 @@ void peer_send_keys(struct peer *peer, const struct asked *asked,
 void peer_send_start(struct peer *peer, const struct asked *asked,
                      uint64_t first, uint32_t count);
 /* numbers: of the attempts, as read from a start's answer. */
-void peer_send_end(struct peer *peer, const struct asked *asked,
-                   uint64_t first, const uint64_t *numbers, uint32_t count);
+void peer_send_end(struct peer *peer, const struct asked *asked, uint64_t first,
+                   const uint64_t *numbers, uint32_t count);
 /* Reads the rows of a start's answer; returns how many were granted. */
 uint32_t peer_read_started(struct peer *peer, uint64_t *numbers_out,
                            uint32_t count);
