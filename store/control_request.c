@@ -239,7 +239,7 @@ void mci_request_step(struct mci_control_conn *conn, uint64_t now_ns)
 {
     bool is_read = conn->ask.kind == MCI_SLOT_READS;
     mci_list_remove(&conn->running_link);
-    if (goes_on(conn)) {
+    if (!atomic_load(&conn->server->is_stopping) && goes_on(conn)) {
         if (run_slice(conn, now_ns, &conn->answer) != MCI_JOB_OVER) {
             mci_list_push_back(&home(conn)->running, &conn->running_link);
             return;
