@@ -52,6 +52,7 @@ struct mci_control_poller {
     struct mci_slice *slice;
     struct mci_pulse_memory *pulse; /* of the one for heartbeats */
     uint64_t tick_ns;               /* when connections are looked over next */
+    struct mci_task listen;
     struct mci_task stop;
     struct mci_control_counts counts;
 };

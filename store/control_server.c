@@ -313,9 +313,8 @@ static void close_pollers(struct mci_control_server *server)
 static void on_listen(struct mci_task *task)
 {
     struct mci_control_poller *poller =
-        MCI_CONTAINER(task, struct mci_control_poller, stop);
+        MCI_CONTAINER(task, struct mci_control_poller, listen);
     struct mci_control_server *server = poller->server;
-    task->run = on_stop; /* what it is posted for next */
     server->is_listening =
         mci_poller_add(poller->poller, &server->listener, EPOLLIN) == MC_OK;
 }
@@ -361,8 +360,8 @@ mci_control_server_create(const struct mci_control_server_opts *opts,
     if (err != MC_OK) {
         goto err_stop_walker;
     }
-    server->pollers[0].stop.run = on_listen;
-    mci_poller_post(server->pollers[0].poller, &server->pollers[0].stop);
+    server->pollers[0].listen.run = on_listen;
+    mci_poller_post(server->pollers[0].poller, &server->pollers[0].listen);
     *server_out = server;
     return MC_OK;
 

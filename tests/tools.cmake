@@ -8,11 +8,11 @@ function(test_tool room)
     set(timeout 600)
   endif()
   set_tests_properties(tools.${room} PROPERTIES TIMEOUT ${timeout}
-    ENVIRONMENT "MC_EVENTS=$<TARGET_FILE:mc-events>;MC_VECTORS=${CMAKE_CURRENT_SOURCE_DIR}/data/vectors;PYTHONDONTWRITEBYTECODE=1;${MC_TEST_ENVIRONMENT}")
+    ENVIRONMENT "MC_EVENTS=$<TARGET_FILE:mc-events>;MC_STORE=$<TARGET_FILE:mc-store>;MC_MASTER=$<TARGET_FILE:mc-master>;MC_VECTORS=${CMAKE_CURRENT_SOURCE_DIR}/data/vectors;PYTHONDONTWRITEBYTECODE=1;${MC_TEST_ENVIRONMENT}")
 endfunction()
 
 if(TARGET mc-events AND MC_PYTHON3)
-  foreach(room cli decode encode index stream)
+  foreach(room cli decode encode index stream master pages)
     test_tool(${room})
   endforeach()
 endif()
