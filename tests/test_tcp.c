@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows over tcp, as their callers see them. */
+#include <stdio.h>
 #include <sys/mman.h>
 
 #include "alloc_fail.h"
@@ -391,6 +392,62 @@ START_TEST(test_an_owner_is_reached_by_ipv6_too)
 }
 END_TEST
 
+START_TEST(test_rows_go_over_tls_and_nothing_else_does)
+{
+    char home[] = "/tmp/mckv-tcp-XXXXXX";
+    char files[3][64];
+    static const char *const names[3] = {"cert", "key", "ca"};
+    struct tcp_rig rig;
+    struct mc_transfer *plain = NULL;
+    struct mc_target *target = NULL;
+    uint8_t *bytes = malloc(5 * MB);
+    struct mc_span span = {bytes, 5 * MB};
+    ck_assert_ptr_nonnull(mkdtemp(home));
+    ck_assert_int_eq(mc_tls_make_trial(home, "127.0.0.1", 2), MC_OK);
+    for (int i = 0; i < 3; i++) {
+        (void)snprintf(files[i], sizeof files[i], "%s/%s.pem", home, names[i]);
+    }
+    const struct mc_tls_opts tls = {
+        .cert_file = files[0], .key_file = files[1], .ca_file = files[2]};
+    struct mc_transfer_opts opts = tcp_rig_opts();
+    opts.tls = &tls;
+    tcp_rig_open_as(&rig, 6 * MB, &opts);
+    tcp_rig_fill(bytes, 5 * MB, 8);
+    for (int i = 0; i < 3; i++) {
+        struct mc_transfer_row row = tcp_rig_row(&rig, true, 77, &span);
+        row.is_final = true;
+        ck_assert_int_eq(mc_transfer_run(rig.peer, &row, 1, tcp_rig_soon()),
+                         MC_OK);
+        ck_assert_uint_eq(row.receipt, tcp_rig_receipt(&rig, rig.attempt));
+        ck_assert(memcmp(rig.memory + 77, bytes, 5 * MB) == 0);
+        memset(bytes, 0, 5 * MB);
+        row = tcp_rig_row(&rig, false, 77, &span);
+        ck_assert_int_eq(mc_transfer_run(rig.peer, &row, 1, tcp_rig_soon()),
+                         MC_OK);
+        ck_assert(memcmp(rig.memory + 77, bytes, 5 * MB) == 0);
+    }
+    struct mc_transfer_stats stats;
+    mc_transfer_stat(rig.peer, &stats);
+    ck_assert_uint_eq(stats.connects, 1);
+    opts.tls = NULL;
+    ck_assert_int_eq(mc_transfer_open(&opts, &plain), MC_OK);
+    const struct mc_target_opts to = {.registration = rig.exposure.registration,
+                                      .bytes = 6 * MB,
+                                      .endpoint = rig.exposure.endpoint};
+    ck_assert_int_eq(mc_target_open(plain, &to, &target), MC_OK);
+    ck_assert_int_eq(mc_target_probe(target, tcp_rig_soon()),
+                     MC_ERR_TRANSFER_FAIL);
+    mc_target_close(target);
+    mc_transfer_close(plain);
+    tcp_rig_close(&rig);
+    for (int i = 0; i < 3; i++) {
+        (void)unlink(files[i]);
+    }
+    (void)rmdir(home);
+    free(bytes);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("tcp");
@@ -406,6 +463,7 @@ int main(void)
     tcase_add_test(tcase, test_rows_fail_without_memory_and_nothing_is_lost);
     tcase_add_test(tcase, test_a_crowd_shares_a_bounded_number_of_connections);
     tcase_add_test(tcase, test_an_owner_is_reached_by_ipv6_too);
+    tcase_add_test(tcase, test_rows_go_over_tls_and_nothing_else_does);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }
