@@ -523,17 +523,41 @@ static void trim(struct mci_control_conn *conn, uint64_t now_ns)
     }
 }
 
+/* Hands out one connection after the other, whatever happens to the others
+ * meanwhile: what is not yet handed out stands in `waiting`. */
+static struct mci_control_conn *next_of(struct mci_control_poller *poller,
+                                        struct mci_link *waiting)
+{
+    if (mci_list_is_empty(waiting)) {
+        return NULL;
+    }
+    struct mci_control_conn *conn =
+        MCI_CONTAINER(waiting->next, struct mci_control_conn, link);
+    mci_list_remove(&conn->link);
+    mci_list_push_back(&poller->conns, &conn->link);
+    return conn;
+}
+
+static void take_all(struct mci_control_poller *poller,
+                     struct mci_link *waiting)
+{
+    mci_list_init(waiting);
+    if (!mci_list_is_empty(&poller->conns)) {
+        mci_list_push_back(&poller->conns, waiting);
+        mci_list_remove(&poller->conns);
+    }
+}
+
 void mci_conns_look_over(struct mci_control_poller *poller, uint64_t now_ns)
 {
+    struct mci_link waiting;
+    struct mci_control_conn *conn;
     if (now_ns < poller->tick_ns && poller->tick_ns < now_ns + 2 * TICK_NS) {
         return;
     }
     poller->tick_ns = now_ns + TICK_NS;
-    struct mci_link *at = poller->conns.next;
-    while (at != &poller->conns) {
-        struct mci_control_conn *conn =
-            MCI_CONTAINER(at, struct mci_control_conn, link);
-        at = at->next;
+    take_all(poller, &waiting);
+    while ((conn = next_of(poller, &waiting)) != NULL) {
         if (conn->stream && stands_still(conn, now_ns)) {
             mc_log(MC_LOG_DEBUG, "control: peer %s: stands still",
                    mci_stream_peer(conn->stream));
@@ -547,11 +571,10 @@ void mci_conns_look_over(struct mci_control_poller *poller, uint64_t now_ns)
 
 void mci_conns_close(struct mci_control_poller *poller)
 {
-    struct mci_link *at = poller->conns.next;
-    while (at != &poller->conns) {
-        struct mci_control_conn *conn =
-            MCI_CONTAINER(at, struct mci_control_conn, link);
-        at = at->next;
+    struct mci_link waiting;
+    struct mci_control_conn *conn;
+    take_all(poller, &waiting);
+    while ((conn = next_of(poller, &waiting)) != NULL) {
         mci_conn_close(conn);
         mci_conn_settle(conn);
     }
