@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs what is missing, builds into build/, and replays a real request trace
-# through a store and a follower of its events. See --help.
+# through a store of several processes and a follower of its events. See --help.
 set -euo pipefail
 
 usage() {
     cat <<'TEXT'
 usage: examples/quickstart.sh [OPTIONS]
 
-Replays a trace of LLM requests. One process embeds the store, writes each
-block of a request tagged with its session, and publishes events; another one
-follows them, keeps an index, and answers for each request how many of its
+Replays a trace of LLM requests. A master knows what is stored where and
+publishes events; two nodes lend the memory; a writer, in an engine's place,
+loads and stores each block of a request tagged with its session; and a follower
+of the events keeps an index and answers for each request how many of its
 leading blocks wait in the store. At the end it compares what it knows with the
-store's own list. Exits 1 if they differ or an event was missed.
+store's own list. Exits 1 if they differ or an event was missed. All are
+processes of their own; none is left when it ends.
 
   --block-size SIZE  bytes of a block, such as 4096 or 64KB (4KB)
   --trace FILE       JSON lines with timestamp, hash_ids and session_id
@@ -37,6 +39,7 @@ build=${MC_BUILD:-$root/build}
 trace=$root/../shared/data/traces/conversation.jsonl
 [ -r "$trace" ] || trace=$root/examples/data/conversation.jsonl
 must_build=yes
+endpoint=
 for_both=()
 for_writer=()
 for_follower=()
@@ -72,7 +75,8 @@ while [ $# -gt 0 ]; do
     case $name in
     --trace) trace=$value ;;
     --block-size) for_both+=("$name" "$value") ;;
-    --endpoint | --watchers) for_writer+=("$name" "$value") ;;
+    --endpoint) endpoint=$value ;;
+    --watchers) for_writer+=("$name" "$value") ;;
     *) for_follower+=("$name" "$value") ;;
     esac
 done
@@ -86,7 +90,8 @@ build_programs() {
             -DCMAKE_BUILD_TYPE=RelWithDebInfo -DMC_TESTS=OFF >/dev/null
     fi
     local log make=(cmake --build "$build" -j "$(mc_deps_jobs)"
-        --target quickstart_writer quickstart_follower mc-events)
+        --target quickstart_writer quickstart_follower mc-master mc-store
+        mc-events)
     if [ -t 1 ]; then
         "${make[@]}"
     elif ! log=$("${make[@]}" 2>&1); then
@@ -99,39 +104,93 @@ if [ -n "$must_build" ]; then
     build_programs
 fi
 programs=$build/examples/quickstart
-if [ ! -x "$programs/writer" ] || [ ! -x "$programs/follower" ]; then
-    echo "quickstart.sh: not built: $programs" >&2
-    exit 1
-fi
+for program in "$programs/writer" "$programs/follower" "$build/mc-master" \
+    "$build/mc-store"; do
+    if [ ! -x "$program" ]; then
+        echo "quickstart.sh: not built: $program" >&2
+        exit 1
+    fi
+done
+
+# Bytes to be lent; also says what is wrong with the trace.
+pool=$("$programs/writer" --trace "$trace" "${for_both[@]}" --pool)
 
 scratch=$(mktemp -d)
-writer=
+running=() # processes, in the order in which they are to end
 cleanup() {
-    if [ -n "$writer" ]; then
-        kill "$writer" 2>/dev/null || true
-        wait "$writer" 2>/dev/null || true
+    local code=$? pid
+    for pid in "${running[@]}"; do
+        kill "$pid" 2>/dev/null || true
+    done
+    for pid in "${running[@]}"; do
+        wait "$pid" 2>/dev/null || true
+    done
+    if [ "$code" -ne 0 ] && [ -s "$scratch/words" ]; then
+        cat "$scratch/words" >&2
     fi
     rm -rf "$scratch"
+    exit "$code"
 }
 trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# The two talk over a pair of pipes: the writer's stdout and stdin.
-coproc WRITER {
-    exec "$programs/writer" --trace "$trace" --list "$scratch/list" \
-        "${for_both[@]}" "${for_writer[@]}"
+# start NAME COMMAND...: in the background. Sets `ready` to its first line; fails
+# if it ends without one.
+start() {
+    local pipe
+    rm -f "$scratch/$1"
+    mkfifo "$scratch/$1"
+    "${@:2}" >"$scratch/$1" &
+    running=("$!" "${running[@]}")
+    exec {pipe}<"$scratch/$1"
+    read -r -u "$pipe" ready
 }
-writer=$WRITER_PID
-from_writer=${WRITER[0]}
-to_writer=${WRITER[1]}
-code=0
-# By its path: a duplicate of a coprocess's descriptor would be closed on exec.
-"$programs/follower" --trace "$trace" "${for_both[@]}" "${for_follower[@]}" \
-    <&"$from_writer" 3>"/dev/fd/$to_writer" || code=$?
 
-# The writer has been told how it went, or sees that the follower is gone.
-exec {from_writer}<&- {to_writer}>&-
+# A read is leased for a moment: longer than a load takes, so short that room
+# can be made. Writers wait for the event log, since no event may be missed.
+start_master() {
+    start master "$build/mc-master" --rpc_address=127.0.0.1 --rpc_port=0 \
+        --metrics_host=127.0.0.1 --metrics_port=0 --enable_kv_events \
+        --kv_events_bind_endpoint="$1" --kv_events_backend_id=quickstart \
+        --kv_events_overflow=block --default_kv_lease_ttl=500ms \
+        --eviction_high_watermark_ratio=1.0
+}
+
+if [ -n "$endpoint" ]; then
+    start_master "$endpoint"
+elif ! start_master tcp://127.0.0.1:5557 2>"$scratch/words"; then
+    echo "quickstart.sh: tcp://127.0.0.1:5557 is not free, taking another" \
+        "port" >&2
+    start_master tcp://127.0.0.1:0
+    rm "$scratch/words"
+fi
+master=${ready#*rpc=}
+master=${master%% *}
+nodes=
+for node in 1 2; do
+    start "node-$node" "$build/mc-store" serve --master "$master" \
+        --segment $(((pool + 1) / 2))
+    nodes+=" ${ready##*endpoint=}"
+done
+echo "master $master, nodes$nodes"
+
+# Writer and follower talk over a pipe each way. The one that goes to the
+# follower is opened first on both sides. In the background, so that a signal is
+# taken at once.
+mkfifo "$scratch/to-follower" "$scratch/to-writer"
+"$programs/writer" --master "$master" --trace "$trace" \
+    --list "$scratch/list" "${for_both[@]}" "${for_writer[@]}" \
+    >"$scratch/to-follower" <"$scratch/to-writer" &
+writer=$!
+running=("$writer" "${running[@]}")
+"$programs/follower" --trace "$trace" "${for_both[@]}" "${for_follower[@]}" \
+    <"$scratch/to-follower" 3>"$scratch/to-writer" &
+follower=$!
+running=("$follower" "${running[@]}")
+
+# The writer is told how it went, or sees that the follower is gone.
+code=0
+wait "$follower" || code=$?
 wait "$writer" || code=$?
-writer=
 exit "$code"

@@ -10,6 +10,8 @@ import ctypes
 import json
 import os
 import re
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -210,7 +212,75 @@ class Quickstart(unittest.TestCase):
         return subprocess.run([SCRIPT, "--no-build", *args], capture_output=True, text=True, stdin=subprocess.DEVNULL,
                               timeout=PATIENCE, env=dict(os.environ, TMPDIR=self.folder.name))
 
-    def test_the_script_runs_both_and_leaves_nothing_behind(self):
+    def assert_nothing_runs(self, out):
+        """Neither the master that the script named, nor anybody who knows its address or the trace."""
+        master = re.search(r"^master (\S+), nodes (\S+) (\S+)$", out, re.M)
+        self.assertIsNotNone(master, out)
+        for process in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open("/proc/%s/cmdline" % process, "rb") as command:
+                    words = command.read()
+            except OSError:
+                continue        # it has ended meanwhile
+            self.assertNotIn(master[1].encode(), words)
+            self.assertNotIn(self.folder.name.encode(), words)
+        for address in master.groups():
+            host, port = address.rsplit(":", 1)
+            with self.assertRaises(OSError):
+                socket.create_connection((host, int(port)), timeout=5).close()
+
+    def interrupted(self, number, after):
+        """Runs the whole trace, and sends the script a signal when this has been said; code, stdout, stderr."""
+        script = subprocess.Popen([SCRIPT, "--no-build", "--trace", TRACE, "--endpoint", "tcp://127.0.0.1:0",
+                                   "--block-size", "64KB"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  text=True, stdin=subprocess.DEVNULL, env=dict(os.environ, TMPDIR=self.folder.name))
+        self.addCleanup(lambda: script.poll() is None and script.kill())
+        said = ""
+        while after not in said:
+            line = script.stdout.readline()
+            self.assertNotEqual(line, "", said)
+            said += line
+        script.send_signal(number)
+        out, words = script.communicate(timeout=30)
+        return script.returncode, said + out, words
+
+    def test_an_interrupted_script_leaves_nothing_behind(self):
+        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            for after in ("master ", "requests, "):
+                ended, out, words = self.interrupted(number, after)
+                self.assertEqual(ended, code, words)
+                self.assert_nothing_runs(out)
+                self.assertEqual(os.listdir(self.folder.name), [])
+
+    def test_a_node_that_dies_is_a_failure(self):
+        trace = self.short_trace()
+        script = subprocess.Popen([SCRIPT, "--no-build", "--trace", trace, "--endpoint", "tcp://127.0.0.1:0",
+                                   "--watchers", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  stdin=subprocess.DEVNULL, env=dict(os.environ, TMPDIR=self.folder.name))
+        self.addCleanup(lambda: script.poll() is None and script.kill())
+        master = script.stdout.readline()
+        nodes = [process for process in filter(str.isdigit, os.listdir("/proc"))
+                 if b"serve\0--master\0" + master.split()[1].rstrip(",").encode() in self.command_of(process)]
+        self.assertEqual(len(nodes), 2)
+        for node in nodes:
+            os.kill(int(node), signal.SIGKILL)
+        endpoint = script.stdout.readline().split()[-1]
+        subscriber = Subscriber(endpoint)
+        self.addCleanup(subscriber.close)
+        out, words = script.communicate(timeout=PATIENCE)
+        self.assertEqual(script.returncode, 1, words)
+        self.assertIn("writer", words)
+        self.assert_nothing_runs(master + out)
+
+    @staticmethod
+    def command_of(process):
+        try:
+            with open("/proc/%s/cmdline" % process, "rb") as command:
+                return command.read()
+        except OSError:
+            return b""
+
+    def test_the_script_runs_all_and_leaves_nothing_behind(self):
         trace = self.short_trace()
         done = self.script("--trace=" + trace, "--block-size", "1KB", "--endpoint", "tcp://127.0.0.1:0",
                            "--answers", self.path("answers"))
@@ -221,12 +291,7 @@ class Quickstart(unittest.TestCase):
         with open(self.path("answers")) as answers:
             self.assertEqual(len(answers.readlines()), 100)
         self.assertEqual(sorted(os.listdir(self.folder.name)), ["answers", "trace"])
-        for process in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open("/proc/%s/cmdline" % process, "rb") as command:
-                    self.assertNotIn(trace.encode(), command.read())
-            except OSError:
-                pass        # it has ended meanwhile
+        self.assert_nothing_runs(done.stdout)
 
     def test_the_script_fails_where_the_two_do(self):
         done = self.script("--trace", self.path("missing"))

@@ -10,6 +10,8 @@ static const struct option long_options[] = {
     {"trace", required_argument, NULL, 't'},
     {"block-size", required_argument, NULL, 'b'},
     {"endpoint", required_argument, NULL, 'e'},
+    {"master", required_argument, NULL, 'm'},
+    {"pool", no_argument, NULL, 'p'},
     {"list", required_argument, NULL, 'l'},
     {"record", required_argument, NULL, 'r'},
     {"answers", required_argument, NULL, 'a'},
@@ -30,6 +32,12 @@ static bool set(struct options *options, int letter)
     case 'e':
         options->endpoint = optarg;
         options->is_endpoint_default = false;
+        return true;
+    case 'm':
+        options->master = optarg;
+        return true;
+    case 'p':
+        options->wants_pool = true;
         return true;
     case 'l':
         options->list_path = optarg;

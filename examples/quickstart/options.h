@@ -13,6 +13,8 @@ struct options {
     size_t block_bytes;
     const char *endpoint; /* writer; may be replaced if it is the default */
     bool is_endpoint_default;
+    const char *master;       /* writer, NULL: a store in its own process */
+    bool wants_pool;          /* writer: say how many bytes are to be lent */
     const char *list_path;    /* writer: where its list goes */
     const char *record_path;  /* follower, NULL: no recording */
     const char *answers_path; /* follower, NULL: not written */

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* quickstart_writer.c - an engine's side of the quickstart: embeds the store,
- * replays the requests of a trace against it, and publishes.
+/* quickstart_writer.c - an engine's side of the quickstart: replays the requests
+ * of a trace against a store, that of --master or one in this process, which
+ * then publishes.
  *
- * Each block is read and verified, and put where it is not found. The pool is
- * a tenth of the trace's blocks, so eviction works all the time. Before request
+ * A request's blocks are read and verified, and put where they are not found.
+ * The pool is a tenth of the trace's blocks, so eviction works all the time. Before request
  * n the one-byte key req/<n> is put, and removed after it: the follower takes
  * it as the moment at which to answer. stdin and stdout are the pipes to the
  * follower (pipe_lines.h); words for people go to stderr. */
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,15 +25,24 @@
 
 #define AHEAD_MAX 64
 #define PATIENCE_MS 60000
+#define PAUSE_MS 5 /* before a block for which there was no room */
 
 struct writer {
     struct options options;
     struct trace trace;
     struct mc_client *client;
     struct pipe_reader acks;
-    unsigned char *bytes;    /* as read */
-    unsigned char *expected; /* as they must be */
-    uint64_t acked;          /* requests */
+    unsigned char *bytes;    /* of each block of a request */
+    unsigned char *expected; /* as one of them must be */
+    /* Per block of a request; the last three are of those to be put. */
+    struct trace_names *names;
+    struct mc_view *keys;
+    struct mc_span *spans;
+    int64_t *results;
+    struct mc_view *values;
+    struct mc_view *sessions;
+    struct mc_view *groups;
+    uint64_t acked; /* requests */
     uint64_t reads;
     uint64_t hits;
     uint64_t puts;
@@ -44,27 +55,33 @@ static bool fail(const char *what, const char *key, enum mc_err err)
     return false;
 }
 
-/* The bytes of a block: pseudorandom, from its id alone. */
-static void fill(unsigned char *bytes, size_t len, uint64_t id)
+/* A block more, for the marks. */
+static size_t pool_bytes(const struct writer *writer)
 {
-    uint64_t state = id + 1;
-    for (size_t i = 0; i < len; i += sizeof state) {
-        state += UINT64_C(0x9e3779b97f4a7c15);
-        uint64_t word = state;
-        word = (word ^ word >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-        word = (word ^ word >> 27) * UINT64_C(0x94d049bb133111eb);
-        word ^= word >> 31;
-        size_t left = len - i < sizeof word ? len - i : sizeof word;
-        memcpy(bytes + i, &word, left);
-    }
+    return (trace_pool_blocks(&writer->trace) + 1) *
+           writer->options.block_bytes;
+}
+
+static bool open_master(struct writer *writer)
+{
+    const struct mc_client_opts opts = {
+        .master = writer->options.master,
+        .segment_bytes = MC_NONE,
+        .local_buffer_bytes = MC_NONE,
+        .any_memory = true,
+    };
+    enum mc_err err = mc_client_open(&opts, &writer->client);
+    return err == MC_OK || fail("open", writer->options.master, err);
 }
 
 static bool open_client(struct writer *writer)
 {
     const struct options *options = &writer->options;
-    size_t blocks = trace_pool_blocks(&writer->trace) + 1; /* and req/<n> */
+    if (options->master) {
+        return open_master(writer);
+    }
     struct mc_client_opts opts = {
-        .segment_bytes = blocks * options->block_bytes,
+        .segment_bytes = pool_bytes(writer),
         .any_memory = true,
         .store = {.default_kv_lease_ttl_ms = MC_NONE,
                   .eviction_high_watermark = 1.0},
@@ -82,11 +99,31 @@ static bool open_client(struct writer *writer)
     return err == MC_OK || fail("open", options->endpoint, err);
 }
 
+static void pause_ms(int ms)
+{
+    (void)poll(NULL, 0, ms);
+}
+
+/* What was just read is leased for a moment and not evicted, so there may be no
+ * room: an engine would go on without, here every block shall be stored. */
+static bool is_to_be_tried_again(int64_t code, int *tries)
+{
+    if (code != MC_ERR_NO_AVAILABLE_HANDLE ||
+        ++*tries > PATIENCE_MS / PAUSE_MS) {
+        return false;
+    }
+    pause_ms(PAUSE_MS);
+    return true;
+}
+
 static bool put_mark(struct writer *writer, const char *key)
 {
     const struct mc_replicate_config config = {.with_hard_pin = true};
-    enum mc_err err =
-        mc_client_put(writer->client, mc_view_str(key), "", 1, &config);
+    int tries = 0;
+    enum mc_err err;
+    do {
+        err = mc_client_put(writer->client, mc_view_str(key), "", 1, &config);
+    } while (is_to_be_tried_again(err, &tries));
     return err == MC_OK || fail("put", key, err);
 }
 
@@ -165,46 +202,131 @@ static bool keep_pace(struct writer *writer, uint64_t sent, uint64_t ahead)
     }
 }
 
-static bool verify(const struct writer *writer, uint64_t size,
-                   const struct trace_names *names)
+static bool verify(const struct writer *writer, size_t i, uint64_t id)
 {
-    if (size != writer->options.block_bytes ||
-        memcmp(writer->bytes, writer->expected, size) != 0) {
-        fprintf(stderr, "writer: %s: wrong bytes were read\n", names->key);
+    size_t len = writer->options.block_bytes;
+    trace_fill(writer->expected, len, id);
+    if (writer->results[i] != (int64_t)len ||
+        memcmp(writer->spans[i].data, writer->expected, len) != 0) {
+        fprintf(stderr, "writer: %s: wrong bytes were read\n",
+                writer->names[i].key);
         return false;
     }
     return true;
 }
 
-static bool use_block(struct writer *writer,
-                      const struct trace_request *request, uint64_t id)
+/* A load that took longer than its lease is done again: its bytes cannot be
+ * trusted. */
+static int64_t read_again(struct writer *writer, size_t i)
 {
-    struct trace_names names;
     uint64_t size = 0;
+    enum mc_err err =
+        mc_client_get_into(writer->client, writer->keys[i],
+                           writer->spans[i].data, writer->spans[i].len, &size);
+    return err == MC_OK ? (int64_t)size : err;
+}
+
+/* Reads all blocks of a request at once, and verifies what was found. *missing:
+ * how many were not; they stand at the head of keys and names then. */
+static bool read_blocks(struct writer *writer,
+                        const struct trace_request *request, size_t *missing)
+{
     size_t len = writer->options.block_bytes;
-    trace_name(id, &names);
-    fill(writer->expected, len, id);
-    writer->reads++;
-    enum mc_err err = mc_client_get_into(writer->client, mc_view_str(names.key),
-                                         writer->bytes, len, &size);
-    if (err == MC_OK) {
-        writer->hits++;
-        return verify(writer, size, &names);
+    for (size_t i = 0; i < request->count; i++) {
+        trace_name(request->ids[i], &writer->names[i]);
+        writer->keys[i] = mc_view_str(writer->names[i].key);
+        writer->spans[i] = (struct mc_span){writer->bytes + i * len, len};
     }
-    if (err != MC_ERR_OBJECT_NOT_FOUND) {
-        return fail("get", names.key, err);
+    enum mc_err err =
+        mc_client_batch_get_into(writer->client, writer->keys, writer->spans,
+                                 request->count, writer->results);
+    if (err != MC_OK) {
+        return fail("get", writer->names[0].key, err);
     }
-    const struct mc_view session =
-        mc_view_make(request->session, request->session_len);
-    const struct mc_view group = mc_view_str(names.group);
-    const struct mc_replicate_config config = {.session_ids = &session,
-                                               .session_id_count = 1,
-                                               .group_ids = &group,
-                                               .group_id_count = 1};
-    err = mc_client_put(writer->client, mc_view_str(names.key),
-                        writer->expected, len, &config);
-    writer->puts++;
-    return err == MC_OK || fail("put", names.key, err);
+    *missing = 0;
+    for (size_t i = 0; i < request->count; i++) {
+        if (writer->results[i] == MC_ERR_LEASE_EXPIRED) {
+            writer->results[i] = read_again(writer, i);
+        }
+        if (writer->results[i] == MC_ERR_OBJECT_NOT_FOUND) {
+            writer->names[*missing] = writer->names[i];
+            trace_fill(writer->bytes + *missing * len, len, request->ids[i]);
+            ++*missing;
+        } else if (writer->results[i] < 0) {
+            return fail("get", writer->names[i].key,
+                        (enum mc_err)writer->results[i]);
+        } else if (!verify(writer, i, request->ids[i])) {
+            return false;
+        }
+    }
+    writer->reads += request->count;
+    writer->hits += request->count - *missing;
+    return true;
+}
+
+/* One call for so many blocks; those without room are left, at the head of the
+ * list. */
+static bool put_once(struct writer *writer, size_t count, size_t *left)
+{
+    const struct mc_replicate_config config = {.session_ids = writer->sessions,
+                                               .session_id_count = count,
+                                               .group_ids = writer->groups,
+                                               .group_id_count = count};
+    enum mc_err err =
+        mc_client_batch_put(writer->client, writer->keys, writer->values, count,
+                            &config, writer->results);
+    if (err != MC_OK) {
+        return fail("put", writer->names[0].key, err);
+    }
+    *left = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (writer->results[i] == MC_ERR_NO_AVAILABLE_HANDLE) {
+            writer->keys[*left] = writer->keys[i];
+            writer->groups[*left] = writer->groups[i];
+            writer->values[*left] = writer->values[i];
+            ++*left;
+        } else if (writer->results[i] != MC_OK) {
+            return fail("put", writer->keys[i].data,
+                        (enum mc_err)writer->results[i]);
+        }
+    }
+    return true;
+}
+
+static bool put_blocks(struct writer *writer,
+                       const struct trace_request *request, size_t count)
+{
+    size_t len = writer->options.block_bytes;
+    int tries = 0;
+    writer->puts += count;
+    for (size_t i = 0; i < count; i++) {
+        writer->keys[i] = mc_view_str(writer->names[i].key);
+        writer->groups[i] = mc_view_str(writer->names[i].group);
+        writer->sessions[i] =
+            mc_view_make(request->session, request->session_len);
+        writer->values[i] = mc_view_make(writer->bytes + i * len, len);
+    }
+    for (size_t left = count; left > 0;) {
+        size_t before = left;
+        if (!put_once(writer, left, &left)) {
+            return false;
+        }
+        tries = left < before ? 0 : tries;
+        if (left > 0 &&
+            !is_to_be_tried_again(MC_ERR_NO_AVAILABLE_HANDLE, &tries)) {
+            return fail("put", writer->keys[0].data,
+                        MC_ERR_NO_AVAILABLE_HANDLE);
+        }
+    }
+    return true;
+}
+
+static bool use_blocks(struct writer *writer,
+                       const struct trace_request *request)
+{
+    size_t missing;
+    return read_blocks(writer, request, &missing) &&
+           put_blocks(writer, request, missing);
 }
 
 static bool replay(struct writer *writer)
@@ -216,12 +338,7 @@ static bool replay(struct writer *writer)
         if (!keep_pace(writer, n, AHEAD_MAX - 1) || !put_mark(writer, key)) {
             return false;
         }
-        for (size_t i = 0; i < request->count; i++) {
-            if (!use_block(writer, request, request->ids[i])) {
-                return false;
-            }
-        }
-        if (!remove_mark(writer, key)) {
+        if (!use_blocks(writer, request) || !remove_mark(writer, key)) {
             return false;
         }
     }
@@ -295,15 +412,45 @@ static bool agree(struct writer *writer)
     }
 }
 
+static bool make_room(struct writer *writer)
+{
+    size_t count = writer->trace.longest;
+    size_t len = writer->options.block_bytes;
+    writer->bytes = calloc(count, len);
+    writer->expected = malloc(len);
+    writer->names = calloc(count, sizeof *writer->names);
+    writer->keys = calloc(count, sizeof *writer->keys);
+    writer->spans = calloc(count, sizeof *writer->spans);
+    writer->results = calloc(count, sizeof *writer->results);
+    writer->values = calloc(count, sizeof *writer->values);
+    writer->sessions = calloc(count, sizeof *writer->sessions);
+    writer->groups = calloc(count, sizeof *writer->groups);
+    return (writer->bytes && writer->expected && writer->names &&
+            writer->keys && writer->spans && writer->results &&
+            writer->values && writer->sessions && writer->groups) ||
+           fail("start", "blocks", MC_ERR_NOMEM);
+}
+
+static void free_room(struct writer *writer)
+{
+    free(writer->bytes);
+    free(writer->expected);
+    free(writer->names);
+    free(writer->keys);
+    free(writer->spans);
+    free(writer->results);
+    free(writer->values);
+    free(writer->sessions);
+    free(writer->groups);
+}
+
 static bool run(struct writer *writer)
 {
     struct mc_client_stats stats;
-    writer->bytes = malloc(writer->options.block_bytes);
-    writer->expected = malloc(writer->options.block_bytes);
-    if (!writer->bytes || !writer->expected) {
-        return fail("start", "blocks", MC_ERR_NOMEM);
+    if (writer->options.wants_pool) {
+        return printf("%zu\n", pool_bytes(writer)) > 0;
     }
-    if (!open_client(writer)) {
+    if (!make_room(writer) || !open_client(writer)) {
         return false;
     }
     mc_client_stat(writer->client, &stats);
@@ -328,15 +475,14 @@ int main(int argc, char **argv)
     if (code != 0) {
         return code;
     }
-    if (!writer.options.list_path) {
+    if (!writer.options.list_path && !writer.options.wants_pool) {
         fprintf(stderr, "writer: --list FILE is needed\n");
         return 2;
     }
     bool is_done =
         trace_read(writer.options.trace_path, &writer.trace) && run(&writer);
     mc_client_close(writer.client);
-    free(writer.bytes);
-    free(writer.expected);
+    free_room(&writer);
     trace_free(&writer.trace);
     return is_done ? 0 : 1;
 }

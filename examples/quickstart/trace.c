@@ -192,3 +192,17 @@ size_t trace_pool_blocks(const struct trace *trace)
     size_t tenth = trace->distinct / 10;
     return tenth > POOL_MIN ? tenth : POOL_MIN;
 }
+
+void trace_fill(unsigned char *bytes, size_t len, uint64_t id)
+{
+    uint64_t state = id + 1;
+    for (size_t i = 0; i < len; i += sizeof state) {
+        state += UINT64_C(0x9e3779b97f4a7c15);
+        uint64_t word = state;
+        word = (word ^ word >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+        word = (word ^ word >> 27) * UINT64_C(0x94d049bb133111eb);
+        word ^= word >> 31;
+        size_t left = len - i < sizeof word ? len - i : sizeof word;
+        memcpy(bytes + i, &word, left);
+    }
+}

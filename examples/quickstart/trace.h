@@ -45,6 +45,9 @@ struct trace_names {
 };
 void trace_name(uint64_t id, struct trace_names *names_out);
 
+/* The bytes of a block: pseudorandom, from its id alone. */
+void trace_fill(unsigned char *bytes, size_t len, uint64_t id);
+
 /* "4096", "4KB", "1MB", "1GB". */
 bool trace_size_parse(const char *text, size_t *size_out);
 
