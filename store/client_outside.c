@@ -10,7 +10,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "client.h"
 #include "client_targets.h"
@@ -18,7 +17,6 @@
 #include "mci_alloc.h"
 
 #define GOODBYE_MS 1000
-#define HEARTBEAT_TURNS 4000 /* of 500 us: a heartbeat and some more */
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 #define DEFAULT_HTTP_PORT 9300
 #define SEGMENT_BYTES (64 * UINT64_C(1048576))
@@ -212,20 +210,6 @@ static enum mc_err open_http(struct mci_outside *outside,
     return mci_client_http_open(&http, &outside->http, &outside->http_port);
 }
 
-/* The master places nothing with an owner whose clock it has not heard of, which
- * comes with the first heartbeat: who puts right after opening finds room. */
-static void await_heartbeat(const struct mci_outside *outside)
-{
-    const struct timespec pause = {.tv_nsec = 500000};
-    struct mci_remote_stats stats = {.heartbeats = 0};
-    for (int i = 0; i < HEARTBEAT_TURNS && stats.heartbeats == 0; i++) {
-        mci_remote_stat(outside->remote, &stats);
-        if (stats.heartbeats == 0) {
-            (void)nanosleep(&pause, NULL);
-        }
-    }
-}
-
 /* ---- all of it ---------------------------------------------------------------- */
 
 static enum mc_err init_locks(struct mci_outside *outside)
@@ -292,7 +276,6 @@ static enum mc_err open_parts(struct mci_outside *outside,
         return err;
     }
     if (lent) {
-        await_heartbeat(outside);
         err = mci_lend_mount(outside, lent, &handle);
     }
     if (err == MC_OK) {

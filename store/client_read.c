@@ -8,7 +8,7 @@
  */
 #include "client_read.h"
 
-#include <string.h>
+#include <time.h>
 
 #include "client_move.h"
 #include "mci_alloc.h"
@@ -19,6 +19,7 @@
 #define RUN_MOVES 1024
 #define RUN_BYTES (64 * UINT64_C(1048576))
 #define RESTARTS_MAX 8
+#define LOOKS_MAX 3
 #define NOWHERE UINT32_MAX
 #define NEVER UINT64_MAX
 
@@ -30,7 +31,8 @@ struct row_state {
     uint32_t first_piece;
     uint32_t piece_count;
     uint32_t restarts;
-    bool was_looked_again;
+    uint32_t looks; /* times it was asked for again, since no copy was to be
+                       had */
 };
 
 struct slice {
@@ -134,7 +136,7 @@ static void ask(struct slice *slice)
     (void)err; /* every row holds it */
     for (size_t r = 0; r < slice->count; r++) {
         slice->states[r].restarts = 0;
-        slice->states[r].was_looked_again = is_here(slice);
+        slice->states[r].looks = is_here(slice) ? LOOKS_MAX : 0;
         take_lease(slice, r, call.now_ns);
     }
     slice->now_ns = call.now_ns;
@@ -327,17 +329,29 @@ static void add_move(struct slice *slice, struct mci_piece *piece)
     }
 }
 
-/* Nothing is left to try: what the master said may be out of date, once. */
+static void pause_briefly(uint32_t ms)
+{
+    const struct timespec pause = {.tv_nsec = (long)(ms * MCI_NS_PER_MS)};
+    (void)nanosleep(&pause, NULL);
+}
+
+/* Nothing is left to try: what the master said may be out of date. Once more at
+ * once, and again in a little while: what is on a segment that has just gone is
+ * taken out in slices. */
 static void look_again(struct slice *slice, size_t r)
 {
+    static const uint32_t pauses_ms[LOOKS_MAX] = {0, 5, 50};
     struct row_state *state = &slice->states[r];
     run(slice);
     slice->now_ns = mci_clock_ns();
-    if (state->was_looked_again || slice->now_ns >= slice->deadline_ns) {
+    if (state->looks == LOOKS_MAX || slice->now_ns >= slice->deadline_ns) {
         finish_row(slice, r, MC_ERR_TRANSFER_FAIL);
         return;
     }
-    state->was_looked_again = true;
+    if (pauses_ms[state->looks] > 0) {
+        pause_briefly(pauses_ms[state->looks]);
+    }
+    state->looks++;
     ask_again(slice, r);
 }
 

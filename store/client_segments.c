@@ -7,6 +7,7 @@
  */
 #include <fcntl.h>
 #include <string.h>
+#include <time.h>
 
 #include "client.h"
 #include "mc_log.h"
@@ -14,6 +15,7 @@
 
 #define GONE_MS 10000 /* what the master may take beyond the grace */
 #define POLL_MS 20
+#define HEARTBEAT_TURNS 4000 /* of 500 us: a heartbeat and some more */
 
 enum lent_state {
     LENT_MOUNTED,
@@ -156,6 +158,20 @@ static uint64_t deadline_of(const struct mci_outside *outside)
     return mci_clock_deadline(mci_clock_ns(), outside->settings.timeout_ms);
 }
 
+/* The master places nothing with an owner whose clock it has not heard of, which
+ * comes with the first heartbeat: who puts right after opening finds room. */
+static void await_heartbeat(const struct mci_outside *outside)
+{
+    const struct timespec pause = {.tv_nsec = 500000};
+    struct mci_remote_stats stats = {.heartbeats = 0};
+    for (int i = 0; i < HEARTBEAT_TURNS && stats.heartbeats == 0; i++) {
+        mci_remote_stat(outside->remote, &stats);
+        if (stats.heartbeats == 0) {
+            (void)nanosleep(&pause, NULL);
+        }
+    }
+}
+
 static enum mc_err mount(struct mci_outside *outside, struct mci_loan *lent)
 {
     struct mci_mount mount = {.registration = lent->exposure.registration,
@@ -169,6 +185,7 @@ static enum mc_err mount(struct mci_outside *outside, struct mci_loan *lent)
     mount.id[1] =
         lent->is_made ? lent->memory.id[1] : (uint64_t)(uintptr_t)lent->base;
     memcpy(mount.key, lent->exposure.key, sizeof mount.key);
+    await_heartbeat(outside);
     return mci_remote_mount(outside->remote, &mount, deadline_of(outside),
                             &lent->segment);
 }

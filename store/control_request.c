@@ -140,6 +140,9 @@ static void finish(struct mci_control_conn *conn, struct mci_buf *buf)
 {
     const struct mci_job *job = &conn->job;
     count_job(conn, job);
+    if (job->request.op == MCI_OP_SEGMENT_UNMOUNT) {
+        mci_control_kick(conn->server); /* its slices are due */
+    }
     if (conn->ask.kind == MCI_SLOT_READS) {
         return;
     }

@@ -27,6 +27,7 @@ foreach(proof events keys refusals faults sizes memory ranges buffers spans many
   mc_test(store client_${proof} SOURCES ${client_rig} LINK ${store_parts})
   mc_test_over_links(client_${proof})
 endforeach()
+mc_test(store client_outside SOURCES ${client_rig} LINK ${store_parts})
 mc_test(store client_nomem SOURCES ${client_rig} LINK ${store_parts})
 mc_test(store client_load TIMEOUT 300 SOURCES ${client_rig}
   LINK ${store_parts})

@@ -18,6 +18,10 @@ struct call {
     size_t lane_count;
     uint64_t deadline_ns;
     const _Atomic int *canceled; /* NULL: never */
+    /* Room for a call of one row, which allocates nothing. */
+    struct mci_tcp_row one_row;
+    struct mci_tcp_lane one_lane;
+    struct pollfd one_poll;
 };
 
 /* ---- setting up --------------------------------------------------------------- */
@@ -59,15 +63,27 @@ static struct mci_tcp_lane *lane_of(struct call *call,
     return lane;
 }
 
-/* op: SEAL or PROBE for all rows, or 0: each as its terms say. */
-static bool set_up(struct call *call, struct mc_transfer_row *const *rows,
-                   size_t count, unsigned op)
+static bool make_room(struct call *call, struct mc_transfer_row *const *rows,
+                      size_t count)
 {
+    if (count == 1) {
+        call->rows = &call->one_row;
+        call->lanes = &call->one_lane;
+        call->polls = &call->one_poll;
+        return true;
+    }
     size_t lanes = count_peers(rows, count);
     call->rows = mci_calloc(count, sizeof *call->rows);
     call->lanes = mci_calloc(lanes, sizeof *call->lanes);
     call->polls = mci_calloc(lanes, sizeof *call->polls);
-    if (!call->rows || !call->lanes || !call->polls) {
+    return call->rows && call->lanes && call->polls;
+}
+
+/* op: SEAL or PROBE for all rows, or 0: each as its terms say. */
+static bool set_up(struct call *call, struct mc_transfer_row *const *rows,
+                   size_t count, unsigned op)
+{
+    if (!make_room(call, rows, count)) {
         return false;
     }
     for (size_t i = 0; i < count; i++) {
@@ -82,6 +98,9 @@ static bool set_up(struct call *call, struct mc_transfer_row *const *rows,
 
 static void tear_down(struct call *call)
 {
+    if (call->rows == &call->one_row) {
+        return;
+    }
     mci_free(call->polls);
     mci_free(call->lanes);
     mci_free(call->rows);

@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_client_outside.c - a client and its master as processes of their own:
+ * lending, restarts, copies, settings. F1, F2, F4, F14, G10 of the known
+ * faults. */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "await.h"
+#include "client_rig.h"
+#include "crowd_rig.h"
+#include "mc_log.h"
+#include "mc_master.h"
+#include "mci_clock.h"
+#include "suite.h"
+
+#define LEN 5000
+
+static struct process_rig process;
+static uint8_t value[LEN];
+static uint8_t got[LEN];
+
+static void keep_quiet(void *ctx, enum mc_log_level level, const char *text)
+{
+    (void)ctx;
+    (void)level;
+    (void)text;
+}
+
+static void start(uint16_t port, uint64_t lease_ms)
+{
+    const struct process_rig_opts opts = {
+        .store = {.eviction_high_watermark = 1.0,
+                  .default_kv_lease_ttl_ms = lease_ms},
+        .client_ttl_ms = 3000,
+        .port = port};
+    mc_log_set_sink(keep_quiet, NULL);
+    process_open(&process, &opts);
+    stamp_fill(value, sizeof value, 17);
+}
+
+static void stop(void)
+{
+    process_close(&process);
+    mc_log_set_sink(NULL, NULL);
+}
+
+static struct mc_client *join(uint64_t segment_bytes, const char *transport)
+{
+    const struct mc_client_opts opts = {.master = process.address,
+                                        .segment_bytes = segment_bytes,
+                                        .any_memory = true,
+                                        .transport = transport};
+    struct mc_client *client = NULL;
+    ck_assert_int_eq(mc_client_open(&opts, &client), MC_OK);
+    return client;
+}
+
+static enum mc_err put(struct mc_client *client, const char *key)
+{
+    return mc_client_put(client, mc_view_str(key), value, LEN, NULL);
+}
+
+static enum mc_err get(struct mc_client *client, const char *key)
+{
+    uint64_t size = 0;
+    uint64_t stamp = 0;
+    memset(got, 0, sizeof got);
+    enum mc_err err =
+        mc_client_get_into(client, mc_view_str(key), got, sizeof got, &size);
+    if (err == MC_OK) {
+        ck_assert_uint_eq(size, LEN);
+        ck_assert(stamp_read(got, LEN, &stamp) && stamp == 17);
+    }
+    return err;
+}
+
+static bool exists(struct mc_client *client, const char *key)
+{
+    bool is_there = false;
+    ck_assert_int_eq(mc_client_exist(client, mc_view_str(key), &is_there),
+                     MC_OK);
+    return is_there;
+}
+
+/* ---- several clients ------------------------------------------------------- */
+
+START_TEST(what_one_writes_the_other_reads_by_every_transport)
+{
+    static const char *const transports[] = {"auto", "tcp", "shm"};
+    for (size_t i = 0; i < 3; i++) {
+        start(0, 0);
+        struct mc_client *a = join(MIB, transports[i]);
+        struct mc_client *b = join(MIB, transports[i]);
+        struct mc_client *pure = join(MC_NONE, transports[i]);
+        for (int k = 0; k < 20; k++) {
+            char key[8];
+            (void)snprintf(key, sizeof key, "k%d", k);
+            ck_assert_int_eq(put(k % 2 ? a : b, key), MC_OK);
+            ck_assert_int_eq(get(a, key), MC_OK);
+            ck_assert_int_eq(get(b, key), MC_OK);
+            ck_assert_int_eq(get(pure, key), MC_OK);
+        }
+        ck_assert_int_eq(mc_client_health(pure), 0);
+        mc_client_close(pure);
+        mc_client_close(b);
+        mc_client_close(a);
+        stop();
+    }
+}
+END_TEST
+
+/* F14: what a client lent is gone when it closes; a second copy is not. */
+START_TEST(a_second_copy_outlives_the_first_ones_owner)
+{
+    const struct mc_replicate_config two = {.replica_num = 2};
+    const struct mc_view key = mc_view_str("two");
+    struct mc_replicas replicas;
+    int64_t count = 0;
+    start(0, 0);
+    struct mc_client *a = join(MIB, "tcp");
+    struct mc_client *b = join(MIB, "tcp");
+    struct mc_client *pure = join(MC_NONE, "tcp");
+    ck_assert_int_eq(mc_client_put(pure, key, value, LEN, &two), MC_OK);
+    ck_assert_int_eq(put(pure, "one"), MC_OK);
+    ck_assert_int_eq(
+        mc_client_batch_get_replicas(pure, &key, 1, &replicas, &count), MC_OK);
+    ck_assert_int_eq(count, 2);
+    ck_assert_str_ne(replicas.rows[0].endpoint, replicas.rows[1].endpoint);
+    mc_client_close(a);
+    ck_assert_int_eq(get(pure, "two"), MC_OK);
+    mc_client_close(b);
+    ck_assert(AWAIT(!exists(pure, "two") && !exists(pure, "one")));
+    ck_assert_int_eq(get(pure, "two"), MC_ERR_OBJECT_NOT_FOUND);
+    ck_assert_int_eq(put(pure, "three"), MC_ERR_NO_AVAILABLE_HANDLE);
+    mc_client_close(pure);
+    stop();
+}
+END_TEST
+
+/* ---- lending ------------------------------------------------------------------ */
+
+START_TEST(memory_of_the_user_is_lent_and_given_back)
+{
+    uint8_t *memory = must_alloc(MIB);
+    uint32_t segment = 0;
+    uint32_t other = 0;
+    start(0, 0);
+    struct mc_client *owner = join(MC_NONE, "auto");
+    struct mc_client *pure = join(MC_NONE, "auto");
+    ck_assert_int_eq(put(pure, "a"), MC_ERR_NO_AVAILABLE_HANDLE);
+    ck_assert_int_eq(mc_client_mount_segment(owner, NULL, MIB, &segment),
+                     MC_ERR_INVALID_PARAMS);
+    ck_assert_int_eq(mc_client_mount_segment(owner, memory, 0, &segment),
+                     MC_ERR_INVALID_PARAMS);
+    ck_assert_int_eq(
+        mc_client_mount_segment(owner, memory, UINT64_MAX, &segment),
+        MC_ERR_INVALID_PARAMS);
+    ck_assert_int_eq(mc_client_mount_segment(owner, memory, MIB / 2, &segment),
+                     MC_OK);
+    ck_assert_int_eq(
+        mc_client_mount_segment(owner, memory + MIB / 4, MIB / 2, &other),
+        MC_ERR_INVALID_PARAMS);
+    ck_assert_int_eq(put(pure, "a"), MC_OK);
+    ck_assert_int_eq(get(pure, "a"), MC_OK);
+    ck_assert_int_eq(put(owner, "b"), MC_OK);
+    ck_assert_int_eq(get(owner, "b"), MC_OK);
+    ck_assert_int_eq(mc_client_unmount_segment(owner, segment + 7, 0),
+                     MC_ERR_INVALID_PARAMS);
+    ck_assert_int_eq(mc_client_unmount_segment(owner, segment, 0), MC_OK);
+    memset(memory, 0, MIB); /* ours again */
+    ck_assert_int_eq(mc_client_unmount_segment(owner, segment, 0),
+                     MC_ERR_INVALID_PARAMS);
+    ck_assert(AWAIT(get(pure, "a") == MC_ERR_OBJECT_NOT_FOUND));
+    for (size_t i = 0; i < MIB; i++) {
+        ck_assert_uint_eq(memory[i], 0);
+    }
+    mc_client_close(pure);
+    mc_client_close(owner);
+    stop();
+    free(memory);
+}
+END_TEST
+
+/* F4. */
+START_TEST(with_grace_objects_stay_and_nothing_new_comes)
+{
+    uint32_t segment = 0;
+    uint64_t bytes = 0;
+    start(0, 0);
+    struct mc_client *owner = join(MC_NONE, "tcp");
+    struct mc_client *pure = join(MC_NONE, "tcp");
+    ck_assert_int_eq(
+        mc_client_allocate_and_mount_segment(owner, 100000, &segment, &bytes),
+        MC_OK);
+    ck_assert_uint_ge(bytes, 100000);
+    ck_assert_int_eq(put(pure, "a"), MC_OK);
+    ck_assert_int_eq(mc_client_unmount_segment(owner, segment, 300), MC_OK);
+    ck_assert(AWAIT(get(pure, "a") == MC_ERR_OBJECT_NOT_FOUND));
+    mc_client_close(pure);
+    mc_client_close(owner);
+    stop();
+}
+END_TEST
+
+struct unmounting {
+    struct mc_client *owner;
+    uint32_t segment;
+    atomic_int err;
+};
+
+static void *unmount(void *ctx)
+{
+    struct unmounting *unmounting = ctx;
+    atomic_store(&unmounting->err,
+                 mc_client_unmount_segment(unmounting->owner,
+                                           unmounting->segment, 1500));
+    return NULL;
+}
+
+START_TEST(readers_read_during_the_grace)
+{
+    struct unmounting unmounting;
+    uint64_t bytes = 0;
+    pthread_t thread;
+    start(0, 0);
+    struct mc_client *owner = join(MC_NONE, "tcp");
+    struct mc_client *pure = join(MC_NONE, "tcp");
+    unmounting.owner = owner;
+    atomic_init(&unmounting.err, 1);
+    ck_assert_int_eq(mc_client_allocate_and_mount_segment(
+                         owner, MIB, &unmounting.segment, &bytes),
+                     MC_OK);
+    ck_assert_int_eq(put(pure, "a"), MC_OK);
+    ck_assert_int_eq(pthread_create(&thread, NULL, unmount, &unmounting), 0);
+    char key[24];
+    unsigned number = 0;
+    ck_assert(AWAIT(((void)snprintf(key, sizeof key, "n%u", number++),
+                     put(pure, key) == MC_ERR_NO_AVAILABLE_HANDLE)));
+    ck_assert_int_eq(get(pure, "a"), MC_OK);
+    ck_assert_int_eq(atomic_load(&unmounting.err), 1);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_int_eq(atomic_load(&unmounting.err), MC_OK);
+    ck_assert(AWAIT(get(pure, "a") == MC_ERR_OBJECT_NOT_FOUND));
+    mc_client_close(pure);
+    mc_client_close(owner);
+    stop();
+}
+END_TEST
+
+/* F5: what readers remember of a segment is not taken for the next one. */
+START_TEST(a_segment_that_comes_again_is_another_one)
+{
+    uint64_t bytes = 0;
+    start(0, 0);
+    struct mc_client *owner = join(MC_NONE, "auto");
+    struct mc_client *pure = join(MC_NONE, "auto");
+    for (int i = 0; i < 30; i++) {
+        uint32_t segment = 0;
+        char key[8];
+        (void)snprintf(key, sizeof key, "k%d", i);
+        ck_assert_int_eq(
+            mc_client_allocate_and_mount_segment(owner, MIB, &segment, &bytes),
+            MC_OK);
+        ck_assert(AWAIT(put(pure, key) == MC_OK));
+        ck_assert_int_eq(get(pure, key), MC_OK);
+        ck_assert_int_eq(mc_client_unmount_segment(owner, segment, 0), MC_OK);
+        enum mc_err err = get(pure, key);
+        ck_assert_int_eq(err, MC_ERR_OBJECT_NOT_FOUND);
+    }
+    mc_client_close(pure);
+    mc_client_close(owner);
+    stop();
+}
+END_TEST
+
+/* ---- the master goes and comes back -------------------------------------------- */
+
+/* F1, F2. */
+START_TEST(after_a_restart_what_was_lent_is_lent_again_and_empty)
+{
+    uint8_t *memory = must_alloc(MIB);
+    uint32_t segment = 0;
+    start(0, 0);
+    uint16_t port = process.port;
+    struct mc_client *owner = join(MIB, "auto");
+    struct mc_client *user = join(MC_NONE, "auto");
+    ck_assert_int_eq(mc_client_mount_segment(user, memory, MIB, &segment),
+                     MC_OK);
+    for (int i = 0; i < 50; i++) {
+        char key[8];
+        (void)snprintf(key, sizeof key, "k%d", i);
+        ck_assert_int_eq(put(user, key), MC_OK);
+    }
+    process_close(&process);
+    ck_assert(AWAIT(mc_client_health(owner) != 0));
+    start(port, 0);
+    ck_assert(
+        AWAIT(mc_client_health(owner) == 0 && mc_client_health(user) == 0));
+    struct mc_client_stats stats = {.objects = 0};
+    ck_assert(
+        AWAIT((mc_client_stat(user, &stats), stats.capacity_bytes == 2 * MIB)));
+    ck_assert_uint_eq(stats.objects, 0);
+    ck_assert_int_eq(get(user, "k1"), MC_ERR_OBJECT_NOT_FOUND);
+    ck_assert(AWAIT(put(user, "n") == MC_OK));
+    for (int i = 0; i < 50; i++) {
+        char key[8];
+        (void)snprintf(key, sizeof key, "n%d", i);
+        ck_assert_int_eq(put(i % 2 ? user : owner, key), MC_OK);
+        ck_assert_int_eq(get(i % 2 ? owner : user, key), MC_OK);
+    }
+    ck_assert_int_eq(mc_client_unmount_segment(user, segment, 0), MC_OK);
+    mc_client_close(user);
+    mc_client_close(owner);
+    stop();
+    free(memory);
+}
+END_TEST
+
+START_TEST(a_client_closes_soon_when_its_master_is_gone)
+{
+    start(0, 0);
+    struct mc_client *owner = join(MIB, "auto");
+    ck_assert_int_eq(put(owner, "a"), MC_OK);
+    process_close(&process);
+    uint64_t before_ns = mci_clock_ns();
+    mc_client_close(owner);
+    uint64_t took_ns = mci_clock_ns() - before_ns;
+    ck_assert_uint_lt(took_ns, (runs_slowly() ? 20 : 5) * MCI_NS_PER_S);
+    mc_log_set_sink(NULL, NULL);
+}
+END_TEST
+
+START_TEST(calls_without_a_master_answer_within_their_time)
+{
+    start(0, 0);
+    const struct mc_client_opts opts = {.master = process.address,
+                                        .segment_bytes = MIB,
+                                        .any_memory = true,
+                                        .timeout_ms = 300};
+    struct mc_client *client = NULL;
+    ck_assert_int_eq(mc_client_open(&opts, &client), MC_OK);
+    ck_assert_int_eq(put(client, "a"), MC_OK);
+    process_close(&process);
+    uint64_t before_ns = mci_clock_ns();
+    enum mc_err err = get(client, "a");
+    ck_assert(err == MC_ERR_RPC_FAIL || err == MC_ERR_RPC_TIMEOUT);
+    err = put(client, "b");
+    ck_assert(err == MC_ERR_RPC_FAIL || err == MC_ERR_RPC_TIMEOUT);
+    ck_assert_uint_lt(mci_clock_ns() - before_ns, 20 * MCI_NS_PER_S);
+    mc_client_close(client);
+    mc_log_set_sink(NULL, NULL);
+}
+END_TEST
+
+/* ---- settings ------------------------------------------------------------------- */
+
+START_TEST(a_client_is_set_up_by_position)
+{
+    struct mc_client *client = NULL;
+    start(0, 0);
+    ck_assert_int_eq(mc_client_setup("localhost", "P2PHANDSHAKE", MIB, MIB,
+                                     "tcp", "", process.address, &client),
+                     MC_OK);
+    ck_assert_int_eq(strncmp(mc_client_hostname(client), "localhost:", 10), 0);
+    ck_assert_int_eq(put(client, "a"), MC_OK);
+    ck_assert_int_eq(get(client, "a"), MC_ERR_INVALID_PARAMS);
+    ck_assert_int_eq(mc_client_register_buffer(client, got, sizeof got), MC_OK);
+    ck_assert_int_eq(get(client, "a"), MC_OK);
+    mc_client_close(client);
+    client = NULL;
+    ck_assert_int_eq(mc_client_setup("h", "P2PHANDSHAKE", MIB, MIB, "rdma", "",
+                                     process.address, &client),
+                     MC_ERR_NOT_SUPPORTED);
+    ck_assert_int_eq(mc_client_setup("h", "P2PHANDSHAKE", MIB, MIB, "tcp", "",
+                                     process.address, NULL),
+                     MC_ERR_INVALID_PARAMS);
+    ck_assert_ptr_null(client);
+    stop();
+}
+END_TEST
+
+static int ask_http(uint16_t port, const char *path, char *room, size_t max)
+{
+    const struct sockaddr_in at = {.sin_family = AF_INET,
+                                   .sin_port = htons(port),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    char request[512];
+    int len = snprintf(request, sizeof request,
+                       "GET %s HTTP/1.0\r\nHost: h\r\n\r\n", path);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    size_t got_len = 0;
+    int status = 0;
+    if (connect(fd, (const struct sockaddr *)&at, sizeof at) == 0 &&
+        send(fd, request, (size_t)len, MSG_NOSIGNAL) == len) {
+        ssize_t more = 0;
+        while (got_len < max - 1 &&
+               (more = recv(fd, room + got_len, max - 1 - got_len, 0)) > 0) {
+            got_len += (size_t)more;
+        }
+    }
+    room[got_len] = '\0';
+    (void)close(fd);
+    return sscanf(room, "HTTP/%*s %d", &status) == 1 ? status : 0;
+}
+
+START_TEST(a_metadata_server_hears_of_a_client_and_of_its_end)
+{
+    const struct mc_master_opts opts = {.rpc_address = "127.0.0.1",
+                                        .with_metadata = true,
+                                        .metadata_address = "127.0.0.1"};
+    struct mc_master *master = NULL;
+    const char *what = NULL;
+    struct mc_master_bound bound;
+    mc_log_set_sink(keep_quiet, NULL);
+    enum mc_err err = mc_master_open(&opts, &master, &what);
+    ck_assert_msg(err == MC_OK, "%d %s", err, what ? what : "");
+    mc_master_bound(master, &bound);
+    const char *colon = strrchr(bound.metadata, ':');
+    ck_assert_ptr_nonnull(colon);
+    uint16_t port = (uint16_t)strtoul(colon + 1, NULL, 10);
+    char url[320];
+    char room[8192];
+    char path[400];
+    (void)snprintf(url, sizeof url, "http://127.0.0.1:%u/metadata",
+                   (unsigned)port);
+    const char *rpc_port = strrchr(bound.rpc, ':');
+    char address[64];
+    (void)snprintf(address, sizeof address, "127.0.0.1%s", rpc_port);
+    struct mc_client *client = NULL;
+    const struct mc_client_opts client_opts = {.master = address,
+                                               .segment_bytes = MIB,
+                                               .metadata_server = url,
+                                               .with_http = true,
+                                               .http_port = MC_HTTP_ANY};
+    ck_assert_int_eq(mc_client_open(&client_opts, &client), MC_OK);
+    (void)snprintf(path, sizeof path, "/metadata?key=mooncake%%2Fram%%2F%s",
+                   mc_client_hostname(client));
+    ck_assert(AWAIT(ask_http(port, path, room, sizeof room) == 200));
+    ck_assert_ptr_nonnull(strstr(room, "\"buffers\":[{"));
+    (void)snprintf(path, sizeof path, "/metadata?key=mooncake/rpc_meta/%s",
+                   mc_client_hostname(client));
+    ck_assert(AWAIT(ask_http(port, path, room, sizeof room) == 200));
+    ck_assert_ptr_nonnull(strstr(room, "\"rpc_port\":"));
+    uint16_t http_port = mc_client_http_port(client);
+    ck_assert_uint_ne(http_port, 0);
+    ck_assert_int_eq(ask_http(http_port, "/health", room, sizeof room), 200);
+    ck_assert_int_eq(ask_http(http_port, "/metrics", room, sizeof room), 200);
+    ck_assert_ptr_nonnull(strstr(room, "mooncake_transfer_read_bytes"));
+    mc_client_close(client);
+    ck_assert_int_eq(ask_http(port, path, room, sizeof room), 404);
+    mc_master_close(master);
+    mc_log_set_sink(NULL, NULL);
+}
+END_TEST
+
+static TCase *outside(void)
+{
+    TCase *tcase = tcase_create("outside");
+    tcase_set_timeout(tcase, 120);
+    tcase_add_test(tcase, what_one_writes_the_other_reads_by_every_transport);
+    tcase_add_test(tcase, a_second_copy_outlives_the_first_ones_owner);
+    tcase_add_test(tcase, memory_of_the_user_is_lent_and_given_back);
+    tcase_add_test(tcase, with_grace_objects_stay_and_nothing_new_comes);
+    tcase_add_test(tcase, readers_read_during_the_grace);
+    tcase_add_test(tcase, a_segment_that_comes_again_is_another_one);
+    tcase_add_test(tcase,
+                   after_a_restart_what_was_lent_is_lent_again_and_empty);
+    tcase_add_test(tcase, a_client_closes_soon_when_its_master_is_gone);
+    tcase_add_test(tcase, calls_without_a_master_answer_within_their_time);
+    tcase_add_test(tcase, a_client_is_set_up_by_position);
+    tcase_add_test(tcase, a_metadata_server_hears_of_a_client_and_of_its_end);
+    return tcase;
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("client outside");
+    suite_add_tcase(suite, outside());
+    return suite_run(suite);
+}
