@@ -1,6 +1,6 @@
 # The engine, each suite over every transport.
 foreach(room transfer_suite transfer_grants transfer_batches transfer_shm
-    shm_strangers)
+    shm_strangers exposed region)
   mc_test(transfer ${room} SOURCES support/transfer_rig.c
     LINK mc_transfer mckv-base PkgConfig::OPENSSL PkgConfig::CURL)
 endforeach()
