@@ -153,8 +153,10 @@ static enum mc_err set_listed(struct mci_master *core, json_object *array)
 static enum mc_err apply(struct mci_master *core, json_object *root,
                          const char *path)
 {
-    json_object *tenants = root;
-    (void)json_object_object_get_ex(root, "tenants", &tenants);
+    json_object *tenants = NULL;
+    if (!json_object_object_get_ex(root, "tenants", &tenants)) {
+        tenants = root;
+    }
     switch (json_object_get_type(tenants)) {
     case json_type_object:
         return set_named(core, tenants);
