@@ -46,7 +46,7 @@ struct mc_publisher_opts {
     uint64_t heartbeat_ms;    /* 0 = 1000 with a replay endpoint, else off */
     /* CURVE: encrypts, and only holders of allowed keys get anything. Both or
      * none. The first file holds this side's key pair, the other public keys,
-     * one a line; docs/events.md says their form. */
+     * one a line; docs/master.md says their form. */
     const char *curve_server_key_file;
     const char *curve_allowed_keys_file;
     bool no_legacy_compat;

@@ -3,14 +3,13 @@
 #include "client.h"
 
 #include <string.h>
-#include <sys/random.h>
 
+#include "epoch.h"
 #include "mc_log.h"
 #include "mci_alloc.h"
 
 #define SEGMENT_BYTES (64 * UINT64_C(1048576))
 #define SEGMENT_LABEL "embedded"
-#define EPOCH_RANDOM_BITS 16
 
 /* ---- opening ----------------------------------------------------------- */
 
@@ -33,21 +32,11 @@ static enum mc_err check_opts(const struct mc_client_opts *opts)
     return is_wanted ? mci_publisher_check(&opts->events) : MC_OK;
 }
 
-/* Unique, and the greater is the newer. */
-static uint64_t make_epoch(void)
-{
-    uint16_t dice = 0;
-    if (getrandom(&dice, sizeof dice, GRND_NONBLOCK) != (ssize_t)sizeof dice) {
-        dice = (uint16_t)mci_clock_ns();
-    }
-    return mci_clock_wall_ms() << EPOCH_RANDOM_BITS | dice;
-}
-
 /* The log comes with its consumer, before the master has anything to say. */
 static enum mc_err open_events(struct mc_client *client,
                                const struct mc_publisher_opts *events)
 {
-    const struct mci_log_opts log = {.epoch = make_epoch(),
+    const struct mci_log_opts log = {.epoch = mci_epoch_make(),
                                      .capacity = events->queue_capacity,
                                      .overflow = events->overflow};
     enum mc_err err = mci_event_log_create(&log, &client->log);
