@@ -4,6 +4,7 @@
  * Room in the event log is reserved for some rows at a time, before any shard
  * lock; where it does not come in time, the rows one by one take what there is.
  */
+#include "ahead.h"
 #include "caller.h"
 #include "lease.h"
 #include "media.h"
@@ -11,7 +12,7 @@
 #include "version.h"
 #include "writer.h"
 
-#define ROWS_PER_RESERVATION 16
+#define ROWS_PER_RESERVATION MCI_AHEAD_ROWS
 #define EVENTS_PER_ROW (MC_MEDIUM_COUNT + 1) /* the old media, and memory */
 
 struct ending {
@@ -151,6 +152,7 @@ static enum mc_err reserve(struct ending *ending, size_t rows,
 static void end_reserved(struct ending *ending, struct mci_write_row *rows,
                          size_t count)
 {
+    mci_look_ahead_at(ending->master, ending->tenant, rows, count);
     for (size_t i = 0; i < count; i++) {
         if (rows[i].attempt.number != 0) {
             rows[i].err = settle_row(ending, &rows[i], ASK_END);

@@ -2,6 +2,7 @@
 /* master_read.c - get, exist, get_size, probe: one short lock per row. */
 #include <string.h>
 
+#include "ahead.h"
 #include "caller.h"
 #include "lease.h"
 #include "version.h"
@@ -16,16 +17,13 @@ struct found {
 };
 
 /* Locks the key's shard and looks. */
-static struct found find(struct mci_master *master, uint16_t tenant,
-                         struct mc_view key)
+static struct found find(struct mci_master *master, const struct mci_spot *spot)
 {
-    struct mci_spot spot;
     struct found found = {.state = MC_OBJECT_ABSENT};
-    mci_spot_make(master, tenant, key, &spot);
-    found.shard = &master->shards[spot.shard];
+    found.shard = &master->shards[spot->shard];
     mci_shard_lock(found.shard);
     const struct mci_slot *slot =
-        mci_table_find(&found.shard->table, &found.shard->pool, &spot);
+        mci_table_find(&found.shard->table, &found.shard->pool, spot);
     found.index = mci_chain_readable(found.shard, slot);
     if (found.index != 0) {
         found.record = mci_pool_at(&found.shard->pool, found.index);
@@ -59,6 +57,44 @@ static enum mc_err begin(struct mci_master *master, const struct mci_call *call,
     return mci_call_begin(master, call, false, tenant_out);
 }
 
+static size_t fewer(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Without a tenant there is nothing to look for: no key. */
+static struct mci_spot spot_of(const struct mci_master *master,
+                               const struct mci_tenant *tenant,
+                               struct mc_view key)
+{
+    struct mci_spot spot = {.shard = 0};
+    if (tenant) {
+        mci_spot_make(master, tenant->index, key, &spot);
+    }
+    return spot;
+}
+
+/* Spots of the next keys of a batch. A key that is none, or whose row is refused,
+ * has its code in results. */
+struct some {
+    struct mci_spot spots[MCI_AHEAD_ROWS];
+    size_t count;
+};
+
+static void take_some(struct some *some, struct mci_master *master,
+                      const struct mci_tenant *tenant,
+                      const struct mc_view *keys, int64_t *results,
+                      size_t count, enum mc_err err)
+{
+    some->count = fewer(count, MCI_AHEAD_ROWS);
+    for (size_t i = 0; i < some->count; i++) {
+        results[i] = err != MC_OK ? err : mci_key_check(keys[i]);
+        some->spots[i] =
+            spot_of(master, results[i] == MC_OK ? tenant : NULL, keys[i]);
+    }
+    mci_look_ahead(master, some->spots, some->count);
+}
+
 /* ---- get --------------------------------------------------------------- */
 
 static void tell_places(struct mci_master *master, const struct found *found,
@@ -76,9 +112,9 @@ static void tell_places(struct mci_master *master, const struct found *found,
 }
 
 static void get_row(struct mci_master *master, const struct mci_call *call,
-                    const struct mci_tenant *tenant, struct mci_read_row *row)
+                    const struct mci_spot *spot, struct mci_read_row *row)
 {
-    struct found found = find(master, tenant->index, row->key);
+    struct found found = find(master, spot);
     found.shard->counts.gets++;
     row->err = code_of(&found);
     if (row->err == MC_OK) {
@@ -100,10 +136,11 @@ static void get_row(struct mci_master *master, const struct mci_call *call,
     mci_shard_unlock(found.shard);
 }
 
-static void look_row(struct mci_master *master, const struct mci_tenant *tenant,
-                     struct mci_read_row *row)
+static void look_row(struct mci_master *master, const struct mci_call *call,
+                     const struct mci_spot *spot, struct mci_read_row *row)
 {
-    struct found found = find(master, tenant->index, row->key);
+    (void)call;
+    struct found found = find(master, spot);
     row->err = code_of(&found);
     if (row->err == MC_OK) {
         row->media = found.record->marks & MCI_MARK_MEDIA;
@@ -124,42 +161,62 @@ static void clear_row(struct mci_read_row *row)
     row->lease_left_ns = 0;
 }
 
-enum mc_err mci_master_get(struct mci_master *master,
-                           const struct mci_call *call,
-                           struct mci_read_row *rows, size_t count)
+typedef void (*read_row_fn)(struct mci_master *master,
+                            const struct mci_call *call,
+                            const struct mci_spot *spot,
+                            struct mci_read_row *row);
+
+static void read_some(struct mci_master *master, const struct mci_call *call,
+                      const struct mci_tenant *tenant,
+                      struct mci_read_row *rows, size_t count, read_row_fn read)
+{
+    struct mci_spot spots[MCI_AHEAD_ROWS];
+    for (size_t i = 0; i < count; i++) {
+        rows[i].err = mci_key_check(rows[i].key);
+        spots[i] =
+            spot_of(master, rows[i].err == MC_OK ? tenant : NULL, rows[i].key);
+        if (rows[i].err == MC_OK && !tenant) {
+            rows[i].err = MC_ERR_OBJECT_NOT_FOUND;
+        }
+    }
+    mci_look_ahead(master, spots, count);
+    for (size_t i = 0; i < count; i++) {
+        if (spots[i].key.data) {
+            read(master, call, &spots[i], &rows[i]);
+        }
+    }
+}
+
+static enum mc_err read_rows(struct mci_master *master,
+                             const struct mci_call *call,
+                             struct mci_read_row *rows, size_t count,
+                             read_row_fn read)
 {
     struct mci_tenant *tenant = NULL;
     enum mc_err err = begin(master, call, count, &tenant);
     for (size_t i = 0; i < count; i++) {
         clear_row(&rows[i]);
-        rows[i].err = err != MC_OK ? err : mci_key_check(rows[i].key);
-        if (rows[i].err == MC_OK && !tenant) {
-            rows[i].err = MC_ERR_OBJECT_NOT_FOUND;
-        }
-        if (rows[i].err == MC_OK) {
-            get_row(master, call, tenant, &rows[i]);
-        }
+        rows[i].err = err;
+    }
+    for (size_t i = 0; i < count && err == MC_OK; i += MCI_AHEAD_ROWS) {
+        read_some(master, call, tenant, &rows[i],
+                  fewer(count - i, MCI_AHEAD_ROWS), read);
     }
     return err;
+}
+
+enum mc_err mci_master_get(struct mci_master *master,
+                           const struct mci_call *call,
+                           struct mci_read_row *rows, size_t count)
+{
+    return read_rows(master, call, rows, count, get_row);
 }
 
 enum mc_err mci_master_look(struct mci_master *master,
                             const struct mci_call *call,
                             struct mci_read_row *rows, size_t count)
 {
-    struct mci_tenant *tenant = NULL;
-    enum mc_err err = begin(master, call, count, &tenant);
-    for (size_t i = 0; i < count; i++) {
-        clear_row(&rows[i]);
-        rows[i].err = err != MC_OK ? err : mci_key_check(rows[i].key);
-        if (rows[i].err == MC_OK && !tenant) {
-            rows[i].err = MC_ERR_OBJECT_NOT_FOUND;
-        }
-        if (rows[i].err == MC_OK) {
-            look_row(master, tenant, &rows[i]);
-        }
-    }
-    return err;
+    return read_rows(master, call, rows, count, look_row);
 }
 
 static void release(struct mci_master *master, const struct mci_hold *hold)
@@ -191,9 +248,9 @@ void mci_master_release(struct mci_master *master, struct mci_read_row *rows,
 /* ---- exist, get_size --------------------------------------------------- */
 
 static int64_t exist_key(struct mci_master *master, const struct mci_call *call,
-                         const struct mci_tenant *tenant, struct mc_view key)
+                         const struct mci_spot *spot)
 {
-    struct found found = find(master, tenant->index, key);
+    struct found found = find(master, spot);
     bool exists = found.state == MC_OBJECT_READABLE;
     if (exists) {
         mci_lease_asked(master, found.shard, found.index, call->now_ns);
@@ -209,10 +266,14 @@ enum mc_err mci_master_exist(struct mci_master *master,
 {
     struct mci_tenant *tenant = NULL;
     enum mc_err err = begin(master, call, count, &tenant);
-    for (size_t i = 0; i < count; i++) {
-        results_out[i] = err != MC_OK ? err : mci_key_check(keys[i]);
-        if (results_out[i] == MC_OK && tenant) {
-            results_out[i] = exist_key(master, call, tenant, keys[i]);
+    struct some some;
+    for (size_t at = 0; at < count; at += some.count) {
+        take_some(&some, master, tenant, &keys[at], &results_out[at],
+                  count - at, err);
+        for (size_t i = 0; i < some.count; i++) {
+            if (some.spots[i].key.data) {
+                results_out[at + i] = exist_key(master, call, &some.spots[i]);
+            }
         }
     }
     return err;
@@ -220,9 +281,9 @@ enum mc_err mci_master_exist(struct mci_master *master,
 
 static int64_t size_of_key(struct mci_master *master,
                            const struct mci_call *call,
-                           const struct mci_tenant *tenant, struct mc_view key)
+                           const struct mci_spot *spot)
 {
-    struct found found = find(master, tenant->index, key);
+    struct found found = find(master, spot);
     int64_t result = code_of(&found);
     if (result == MC_OK) {
         (void)mci_lease_read(master, found.shard, found.index, call->now_ns);
@@ -239,11 +300,17 @@ enum mc_err mci_master_get_size(struct mci_master *master,
 {
     struct mci_tenant *tenant = NULL;
     enum mc_err err = begin(master, call, count, &tenant);
-    for (size_t i = 0; i < count; i++) {
-        results_out[i] = err != MC_OK ? err : mci_key_check(keys[i]);
-        if (results_out[i] == MC_OK) {
-            results_out[i] = tenant ? size_of_key(master, call, tenant, keys[i])
-                                    : MC_ERR_OBJECT_NOT_FOUND;
+    struct some some;
+    for (size_t at = 0; at < count; at += some.count) {
+        take_some(&some, master, tenant, &keys[at], &results_out[at],
+                  count - at, err);
+        for (size_t i = 0; i < some.count; i++) {
+            int64_t *result = &results_out[at + i];
+            if (some.spots[i].key.data) {
+                *result = size_of_key(master, call, &some.spots[i]);
+            } else if (*result == MC_OK) {
+                *result = MC_ERR_OBJECT_NOT_FOUND;
+            }
         }
     }
     return err;
@@ -252,10 +319,9 @@ enum mc_err mci_master_get_size(struct mci_master *master,
 /* ---- probe ------------------------------------------------------------- */
 
 static void probe_key(struct mci_master *master, const struct mci_call *call,
-                      const struct mci_tenant *tenant, struct mc_view key,
-                      struct mc_probe *probe)
+                      const struct mci_spot *spot, struct mc_probe *probe)
 {
-    struct found found = find(master, tenant->index, key);
+    struct found found = find(master, spot);
     probe->state = found.state;
     if (found.state == MC_OBJECT_READABLE) {
         const struct mci_record *record = found.record;
@@ -282,11 +348,15 @@ enum mc_err mci_master_probe(struct mci_master *master,
 {
     struct mci_tenant *tenant = NULL;
     enum mc_err err = begin(master, call, count, &tenant);
-    for (size_t i = 0; i < count; i++) {
-        memset(&probes_out[i], 0, sizeof probes_out[i]);
-        results_out[i] = err != MC_OK ? err : mci_key_check(keys[i]);
-        if (results_out[i] == MC_OK && tenant) {
-            probe_key(master, call, tenant, keys[i], &probes_out[i]);
+    struct some some;
+    for (size_t at = 0; at < count; at += some.count) {
+        take_some(&some, master, tenant, &keys[at], &results_out[at],
+                  count - at, err);
+        for (size_t i = 0; i < some.count; i++) {
+            memset(&probes_out[at + i], 0, sizeof probes_out[at + i]);
+            if (some.spots[i].key.data) {
+                probe_key(master, call, &some.spots[i], &probes_out[at + i]);
+            }
         }
     }
     return err;

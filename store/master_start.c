@@ -7,6 +7,7 @@
  * evicting, without any lock. The insert looks again, and cannot fail for want
  * of anything; whatever was taken is given back if it must not be.
  */
+#include "ahead.h"
 #include "caller.h"
 #include "group.h"
 #include "mc_session.h"
@@ -241,6 +242,9 @@ static enum mc_err start_rows(const struct mci_start *first,
     }
     const struct mci_start fresh = start;
     for (size_t i = 0; i < count; i++) {
+        if (i % MCI_AHEAD_ROWS == 0) {
+            mci_look_ahead_at(start.master, tenant->index, &rows[i], count - i);
+        }
         start = fresh;
         start.row = &rows[i];
         rows[i].err = start_row(&start, tenant->index);

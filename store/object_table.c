@@ -109,6 +109,26 @@ struct mci_slot *mci_table_find(const struct mci_table *table,
     }
 }
 
+const struct mci_slot *mci_table_home(const struct mci_table *table,
+                                      const struct mci_spot *spot)
+{
+    return table->capacity == 0 ? NULL
+                                : &table->slots[home_of(table, spot->tag)];
+}
+
+uint32_t mci_table_guess(const struct mci_table *table,
+                         const struct mci_spot *spot)
+{
+    if (table->capacity == 0) {
+        return 0;
+    }
+    uint32_t at = home_of(table, spot->tag);
+    while (table->slots[at].index != 0 && table->slots[at].tag != spot->tag) {
+        at = behind(table, at);
+    }
+    return table->slots[at].index;
+}
+
 void mci_table_insert(struct mci_table *table, uint32_t tag, uint32_t index)
 {
     place(table, tag, index);

@@ -42,6 +42,14 @@ struct mci_slot *mci_table_find(const struct mci_table *table,
                                 const struct mci_pool *pool,
                                 const struct mci_spot *spot);
 
+/* Where the search for a key begins; NULL: there is nothing yet. And the first
+ * record whose slot has the key's tag, 0 if there is none: almost always the
+ * key's, found without looking at it. For looking ahead. */
+const struct mci_slot *mci_table_home(const struct mci_table *table,
+                                      const struct mci_spot *spot);
+uint32_t mci_table_guess(const struct mci_table *table,
+                         const struct mci_spot *spot);
+
 /* Puts a key in that is not there, on a promise. */
 void mci_table_insert(struct mci_table *table, uint32_t tag, uint32_t index);
 void mci_table_remove(struct mci_table *table, struct mci_slot *slot);
