@@ -60,8 +60,10 @@ static void fetch_labels(struct mci_master *master,
             mci_shard_lock(shard);
             const struct mci_record *record =
                 mci_pool_at(&shard->pool, indexes[i]);
-            fetch(record->label);
-            fetch((const uint8_t *)record->label + LINE);
+            if (record->label) {
+                fetch(record->label);
+                fetch((const uint8_t *)record->label + LINE);
+            }
             fetch_record(&shard->pool, record->prev);
             fetch_record(&shard->pool, record->next);
             mci_shard_unlock(shard);

@@ -184,8 +184,8 @@ struct mci_control_server {
     uint32_t next_poller;
     struct mci_walker walker;
     struct mci_watch listener;
-    bool is_listening; /* of the first poller's thread, as the next */
-    bool is_paused;    /* no descriptors are left */
+    bool is_listening;        /* of the first poller's thread, as the next */
+    uint64_t paused_until_ns; /* no descriptors are left; 0: it listens */
     uint64_t stall_ns;
     atomic_bool is_stopping;
     pthread_mutex_t lock;

@@ -19,6 +19,7 @@
 /* Beyond them: told so; beyond these, closed at once. */
 #define REFUSED_MAX 256
 #define ACCEPTED_AT_ONCE 64
+#define PAUSE_NS (100 * MCI_NS_PER_MS) /* without descriptors */
 #define THREADS_MAX 64
 #define STALL_DEFAULT_MS 30000
 #define OUT_MAX (2 * (size_t)MC_MESSAGE_LEN_MAX)
@@ -95,7 +96,7 @@ static void on_listener(struct mci_watch *watch, uint32_t events)
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
             errno == ENOMEM) {
             mc_log(MC_LOG_WARN, "control: accept: %s", strerrordesc_np(errno));
-            server->is_paused = true;
+            server->paused_until_ns = mci_clock_ns() + PAUSE_NS;
             mci_poller_change(server->pollers[0].poller, watch, 0);
         }
         if (errno != EINTR && errno != ECONNABORTED) {
@@ -121,6 +122,19 @@ static struct mci_control_conn *first_due(struct mci_control_poller *poller,
     return NULL;
 }
 
+/* After a pause for want of descriptors. */
+static uint64_t listen_again(struct mci_control_server *server, uint64_t now_ns,
+                             uint64_t next_ns)
+{
+    if (now_ns < server->paused_until_ns) {
+        return server->paused_until_ns < next_ns ? server->paused_until_ns
+                                                 : next_ns;
+    }
+    server->paused_until_ns = 0;
+    mci_poller_change(server->pollers[0].poller, &server->listener, EPOLLIN);
+    return next_ns;
+}
+
 /* One slice of one job, so that what others ask is looked at in between. */
 static uint64_t turn(void *ctx, uint64_t now_ns)
 {
@@ -128,10 +142,8 @@ static uint64_t turn(void *ctx, uint64_t now_ns)
     mci_conns_look_over(poller, now_ns);
     uint64_t next_ns = poller->tick_ns;
     struct mci_control_server *server = poller->server;
-    if (server->is_paused && poller == &server->pollers[0]) {
-        server->is_paused = false;
-        mci_poller_change(poller->poller, &server->listener, EPOLLIN);
-        next_ns = now_ns + STEP_WAIT_NS;
+    if (server->paused_until_ns > 0 && poller == &server->pollers[0]) {
+        next_ns = listen_again(server, now_ns, next_ns);
     }
     struct mci_control_conn *conn = first_due(poller, now_ns, &next_ns);
     if (conn) {
