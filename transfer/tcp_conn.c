@@ -17,155 +17,6 @@
 #define ANSWER_NS (60 * MCI_NS_PER_S)    /* between bytes of an answer */
 #define NOWHERE_BYTES (64u << 10)
 
-enum step {
-    STEP_ON,   /* something was done */
-    STEP_RECV, /* waits for bytes */
-    STEP_SEND, /* waits for room */
-    STEP_WAIT, /* waits for a sweep */
-    STEP_OVER  /* to be cut off */
-};
-
-static struct mc_transfer *engine_of(const struct mci_tcp_conn *conn)
-{
-    return conn->thread->server->transfer;
-}
-
-/* ---- answers ----------------------------------------------------------------- */
-
-static struct mci_tcp_out *out_at(struct mci_tcp_conn *conn, uint32_t i)
-{
-    return &conn->outs[(conn->out_from + i) % MCI_TCP_OUTS];
-}
-
-/* The answer to the present request; there is room. */
-static struct mci_tcp_out *answer(struct mci_tcp_conn *conn, enum mc_err code,
-                                  uint64_t len, uint64_t receipt)
-{
-    const struct mci_tcp_answer words = {.op = conn->request.op,
-                                         .number = conn->request.number,
-                                         .code = code,
-                                         .len = len,
-                                         .receipt = receipt};
-    assert(conn->out_count < MCI_TCP_OUTS);
-    struct mci_tcp_out *out = out_at(conn, conn->out_count++);
-    out->exposed = NULL;
-    out->len = 0;
-    mci_tcp_answer_write(&words, out->head);
-    return out;
-}
-
-static void refuse(struct mci_tcp_conn *conn, enum mc_err code)
-{
-    mci_count(&engine_of(conn)->counters.refused_requests, 1);
-    mc_log(MC_LOG_DEBUG, "peer %s: request refused: %s",
-           mci_stream_peer(conn->stream), mc_err_text(code));
-    (void)answer(conn, code, 0, 0);
-}
-
-static void out_drop(struct mci_tcp_out *out)
-{
-    if (out->exposed) {
-        mci_exposed_release(out->exposed);
-        out->exposed = NULL;
-    }
-}
-
-/* Its grant does not hold any more, and nothing of it has been sent. */
-static void out_recode(struct mci_tcp_out *out, enum mc_err code)
-{
-    struct mci_tcp_answer words = {0};
-    enum mc_err err = mci_tcp_answer_read(out->head, &words);
-    assert(err == MC_OK);
-    (void)err;
-    words.code = code;
-    words.len = 0;
-    mci_tcp_answer_write(&words, out->head);
-    out_drop(out);
-    out->len = 0;
-}
-
-/* Adds what is left of an answer after `done` bytes of it, at most room bytes of
- * data; false: it has begun and may not go on. */
-static bool gather_out(struct mci_tcp_out *out, uint64_t done, uint64_t room,
-                       struct iovec *parts, int *count_io)
-{
-    if (out->exposed) {
-        uint64_t sent =
-            done > MCI_TCP_ANSWER_LEN ? done - MCI_TCP_ANSWER_LEN : 0;
-        uint64_t len = out->len - sent < room ? out->len - sent : room;
-        enum mc_err err =
-            mci_exposed_check(out->exposed, &out->terms, &out->grant,
-                              out->offset + sent, len, mci_clock_ns());
-        if (err && done > 0) {
-            return false;
-        }
-        if (err) {
-            out_recode(out, err);
-        }
-    }
-    if (done < MCI_TCP_ANSWER_LEN) {
-        parts[*count_io].iov_base = out->head + done;
-        parts[*count_io].iov_len = MCI_TCP_ANSWER_LEN - (size_t)done;
-        (*count_io)++;
-        done = MCI_TCP_ANSWER_LEN;
-    }
-    uint64_t sent = done - MCI_TCP_ANSWER_LEN;
-    if (out->exposed && sent < out->len) {
-        uint64_t len = out->len - sent < room ? out->len - sent : room;
-        parts[*count_io].iov_base = out->exposed->base + out->offset + sent;
-        parts[*count_io].iov_len = (size_t)len;
-        (*count_io)++;
-    }
-    return true;
-}
-
-static void sent_some(struct mci_tcp_conn *conn, uint64_t moved)
-{
-    conn->out_done += moved;
-    while (conn->out_count > 0) {
-        struct mci_tcp_out *out = out_at(conn, 0);
-        uint64_t whole = MCI_TCP_ANSWER_LEN + out->len;
-        if (conn->out_done < whole) {
-            return;
-        }
-        if (out->exposed) {
-            mci_count(&engine_of(conn)->counters.served_read_bytes, out->len);
-            (void)atomic_fetch_add(&conn->thread->server->ended, 1);
-        }
-        out_drop(out);
-        conn->out_done -= whole;
-        conn->out_from = (conn->out_from + 1) % MCI_TCP_OUTS;
-        conn->out_count--;
-    }
-}
-
-static enum step send_answers(struct mci_tcp_conn *conn, uint64_t *moved_io)
-{
-    struct iovec parts[2 * MCI_TCP_OUTS];
-    uint64_t room = MCI_PIECE_BYTES;
-    uint64_t done = conn->out_done;
-    size_t moved = 0;
-    int count = 0;
-    for (uint32_t i = 0; i < conn->out_count && room > 0; i++) {
-        struct mci_tcp_out *out = out_at(conn, i);
-        if (!gather_out(out, done, room, parts, &count)) {
-            return STEP_OVER;
-        }
-        room -= out->len < room ? out->len : room;
-        done = 0;
-    }
-    if (mci_stream_send(conn->stream, parts, count, &moved)) {
-        return STEP_OVER;
-    }
-    if (moved == 0) {
-        return STEP_SEND;
-    }
-    conn->moved_ns = mci_clock_ns();
-    *moved_io += moved;
-    sent_some(conn, moved);
-    return STEP_ON;
-}
-
 /* ---- writes ------------------------------------------------------------------- */
 
 static _Atomic uint32_t *inside_of(const struct mci_tcp_conn *conn)
@@ -196,7 +47,7 @@ static void give_receipt(struct mci_tcp_conn *conn)
     uint64_t receipt =
         mc_grant_receipt(conn->exposed->key, conn->request.terms.registration,
                          conn->request.terms.subject);
-    (void)answer(conn, MC_OK, conn->request.len, receipt);
+    (void)mci_tcp_conn_answer(conn, MC_OK, conn->request.len, receipt);
     let_go(conn);
     conn->stage = MCI_TCP_CONN_HEAD;
 }
@@ -216,7 +67,7 @@ static void close_attempt(struct mci_tcp_conn *conn)
     conn->stage = MCI_TCP_CONN_SWEEP;
     if (mci_tcp_server_sweep_for(conn->thread, conn, &conn->sweep)) {
         conn->stage = MCI_TCP_CONN_HEAD;
-        refuse(conn, MC_ERR_NOMEM);
+        mci_tcp_conn_refuse(conn, MC_ERR_NOMEM);
         let_go(conn);
     }
 }
@@ -232,13 +83,13 @@ static void end_write(struct mci_tcp_conn *conn)
     (void)atomic_fetch_sub(inside_of(conn), 1);
     (void)atomic_fetch_add(&conn->thread->server->ended, 1);
     conn->stage = MCI_TCP_CONN_HEAD;
-    mci_count(&engine_of(conn)->counters.served_written_bytes,
+    mci_count(&mci_tcp_conn_engine(conn)->counters.served_written_bytes,
               conn->request.len);
     if (conn->request.is_final) {
         close_attempt(conn);
         return;
     }
-    (void)answer(conn, MC_OK, conn->request.len, 0);
+    (void)mci_tcp_conn_answer(conn, MC_OK, conn->request.len, 0);
     let_go(conn);
 }
 
@@ -260,28 +111,29 @@ static void begin_write(struct mci_tcp_conn *conn)
 }
 
 /* Receives to `to`, at most len, which is not 0; *own_out 0: nothing came. */
-static enum step receive(struct mci_tcp_conn *conn, void *to, size_t len,
-                         size_t *own_out)
+static enum mci_tcp_step receive(struct mci_tcp_conn *conn, void *to,
+                                 size_t len, size_t *own_out)
 {
     struct iovec parts[2] = {{.iov_base = to, .iov_len = len}};
     size_t moved = 0;
     *own_out = mci_tcp_input_take(&conn->input, to, len);
     if (*own_out > 0) {
-        return STEP_ON;
+        return MCI_TCP_STEP_ON;
     }
     if (conn->is_dry) {
-        return STEP_RECV;
+        return MCI_TCP_STEP_RECV;
     }
     if (mci_tcp_input_recv(&conn->input, conn->stream, parts, 1, own_out,
                            &moved)) {
-        return STEP_OVER;
+        return MCI_TCP_STEP_OVER;
     }
-    conn->is_dry =
-        !engine_of(conn)->tls && moved < len + sizeof conn->input.bytes;
-    return moved > 0 ? STEP_ON : STEP_RECV;
+    conn->is_dry = !mci_tcp_conn_engine(conn)->tls &&
+                   moved < len + sizeof conn->input.bytes;
+    return moved > 0 ? MCI_TCP_STEP_ON : MCI_TCP_STEP_RECV;
 }
 
-static enum step write_some(struct mci_tcp_conn *conn, uint64_t *moved_io)
+static enum mci_tcp_step write_some(struct mci_tcp_conn *conn,
+                                    uint64_t *moved_io)
 {
     uint64_t left = conn->request.len - conn->done;
     size_t len = (size_t)(left < MCI_PIECE_BYTES ? left : MCI_PIECE_BYTES);
@@ -290,13 +142,13 @@ static enum step write_some(struct mci_tcp_conn *conn, uint64_t *moved_io)
     if (err) {
         mc_log(MC_LOG_DEBUG, "peer %s: write cut off: %s",
                mci_stream_peer(conn->stream), mc_err_text(err));
-        mci_count(&engine_of(conn)->counters.refused_requests, 1);
-        return STEP_OVER;
+        mci_count(&mci_tcp_conn_engine(conn)->counters.refused_requests, 1);
+        return MCI_TCP_STEP_OVER;
     }
-    enum step step =
+    enum mci_tcp_step step =
         receive(conn, conn->exposed->base + conn->request.offset + conn->done,
                 len, &own);
-    if (step != STEP_ON) {
+    if (step != MCI_TCP_STEP_ON) {
         return step;
     }
     conn->done += own;
@@ -305,18 +157,19 @@ static enum step write_some(struct mci_tcp_conn *conn, uint64_t *moved_io)
     if (conn->done == conn->request.len) {
         end_write(conn);
     }
-    return STEP_ON;
+    return MCI_TCP_STEP_ON;
 }
 
-static enum step drain_some(struct mci_tcp_conn *conn, uint64_t *moved_io)
+static enum mci_tcp_step drain_some(struct mci_tcp_conn *conn,
+                                    uint64_t *moved_io)
 {
     uint8_t nowhere[NOWHERE_BYTES];
     uint64_t left = conn->request.len - conn->done;
     size_t own = 0;
     if (left > 0) {
         size_t len = left < sizeof nowhere ? (size_t)left : sizeof nowhere;
-        enum step step = receive(conn, nowhere, len, &own);
-        if (step != STEP_ON) {
+        enum mci_tcp_step step = receive(conn, nowhere, len, &own);
+        if (step != MCI_TCP_STEP_ON) {
             return step;
         }
         conn->done += own;
@@ -325,9 +178,9 @@ static enum step drain_some(struct mci_tcp_conn *conn, uint64_t *moved_io)
     }
     if (conn->done == conn->request.len) {
         conn->stage = MCI_TCP_CONN_HEAD;
-        refuse(conn, conn->code);
+        mci_tcp_conn_refuse(conn, conn->code);
     }
-    return STEP_ON;
+    return MCI_TCP_STEP_ON;
 }
 
 /* ---- requests ------------------------------------------------------------------ */
@@ -339,11 +192,11 @@ static void begin_read(struct mci_tcp_conn *conn)
     enum mc_err err =
         conn->exposed ? check(conn, request->len) : MC_ERR_SEGMENT_NOT_FOUND;
     if (err) {
-        refuse(conn, err);
+        mci_tcp_conn_refuse(conn, err);
         let_go(conn);
         return;
     }
-    struct mci_tcp_out *out = answer(conn, MC_OK, request->len, 0);
+    struct mci_tcp_out *out = mci_tcp_conn_answer(conn, MC_OK, request->len, 0);
     out->exposed = conn->exposed; /* with its count */
     out->terms = request->terms;
     out->grant = request->grant;
@@ -358,14 +211,14 @@ static void begin_seal(struct mci_tcp_conn *conn)
 {
     const struct mci_tcp_request *request = &conn->request;
     if (!conn->exposed) {
-        refuse(conn, MC_ERR_SEGMENT_NOT_FOUND);
+        mci_tcp_conn_refuse(conn, MC_ERR_SEGMENT_NOT_FOUND);
         return;
     }
     struct mci_granter granter = mci_exposed_granter(conn->exposed);
     enum mc_err err =
         mci_grant_check_seal(&granter, &request->terms, &request->grant);
     if (err) {
-        refuse(conn, err);
+        mci_tcp_conn_refuse(conn, err);
         let_go(conn);
         return;
     }
@@ -374,15 +227,16 @@ static void begin_seal(struct mci_tcp_conn *conn)
 
 static void begin_probe(struct mci_tcp_conn *conn)
 {
-    (void)answer(conn, conn->exposed ? MC_OK : MC_ERR_SEGMENT_NOT_FOUND, 0, 0);
+    (void)mci_tcp_conn_answer(
+        conn, conn->exposed ? MC_OK : MC_ERR_SEGMENT_NOT_FOUND, 0, 0);
     let_go(conn);
 }
 
 static void begin(struct mci_tcp_conn *conn)
 {
     (void)atomic_load(&conn->thread->server->ended);
-    conn->exposed =
-        mci_exposed_hold(engine_of(conn), conn->request.terms.registration);
+    conn->exposed = mci_exposed_hold(mci_tcp_conn_engine(conn),
+                                     conn->request.terms.registration);
     switch (conn->request.op) {
     case MCI_TCP_READ:
         begin_read(conn);
@@ -399,57 +253,57 @@ static void begin(struct mci_tcp_conn *conn)
     }
 }
 
-static enum step read_head(struct mci_tcp_conn *conn)
+static enum mci_tcp_step read_head(struct mci_tcp_conn *conn)
 {
     const uint8_t *head = mci_tcp_input_head(&conn->input, MCI_TCP_REQUEST_LEN);
     enum mc_err err = mci_tcp_request_read(head, &conn->request);
     mci_tcp_input_drop(&conn->input, MCI_TCP_REQUEST_LEN);
     if (err == MC_ERR_NOT_SUPPORTED) {
         conn->request = (struct mci_tcp_request){.op = MCI_TCP_PROBE};
-        refuse(conn, err);
+        mci_tcp_conn_refuse(conn, err);
         conn->stage = MCI_TCP_CONN_LAST;
-        return STEP_ON;
+        return MCI_TCP_STEP_ON;
     }
     if (err || conn->request.number != conn->last_number + 1) {
         mc_log(MC_LOG_DEBUG, "peer %s: not a request of ours",
                mci_stream_peer(conn->stream));
-        mci_count(&engine_of(conn)->counters.refused_requests, 1);
-        return STEP_OVER;
+        mci_count(&mci_tcp_conn_engine(conn)->counters.refused_requests, 1);
+        return MCI_TCP_STEP_OVER;
     }
     conn->last_number++;
     begin(conn);
-    return STEP_ON;
+    return MCI_TCP_STEP_ON;
 }
 
-static enum step receive_head(struct mci_tcp_conn *conn)
+static enum mci_tcp_step receive_head(struct mci_tcp_conn *conn)
 {
     struct iovec parts[1];
     size_t own = 0;
     size_t moved = 0;
     size_t room = sizeof conn->input.bytes - mci_tcp_input_len(&conn->input);
     if (conn->is_dry) {
-        return STEP_RECV;
+        return MCI_TCP_STEP_RECV;
     }
     if (mci_tcp_input_recv(&conn->input, conn->stream, parts, 0, &own,
                            &moved)) {
-        return STEP_OVER;
+        return MCI_TCP_STEP_OVER;
     }
-    conn->is_dry = !engine_of(conn)->tls && moved < room;
+    conn->is_dry = !mci_tcp_conn_engine(conn)->tls && moved < room;
     if (moved == 0) {
-        return STEP_RECV;
+        return MCI_TCP_STEP_RECV;
     }
     conn->moved_ns = mci_clock_ns();
-    return STEP_ON;
+    return MCI_TCP_STEP_ON;
 }
 
 /* ---- running --------------------------------------------------------------------- */
 
-static enum step do_step(struct mci_tcp_conn *conn, uint64_t *moved_io)
+static enum mci_tcp_step do_step(struct mci_tcp_conn *conn, uint64_t *moved_io)
 {
     bool has_head = conn->stage == MCI_TCP_CONN_HEAD &&
                     mci_tcp_input_len(&conn->input) >= MCI_TCP_REQUEST_LEN;
     if (conn->out_count == MCI_TCP_OUTS || (conn->out_count > 0 && !has_head)) {
-        return send_answers(conn, moved_io);
+        return mci_tcp_conn_send(conn, moved_io);
     }
     switch (conn->stage) {
     case MCI_TCP_CONN_HEAD:
@@ -459,34 +313,35 @@ static enum step do_step(struct mci_tcp_conn *conn, uint64_t *moved_io)
     case MCI_TCP_CONN_DRAIN:
         return drain_some(conn, moved_io);
     case MCI_TCP_CONN_SWEEP:
-        return STEP_WAIT;
+        return MCI_TCP_STEP_WAIT;
     default:
-        return STEP_OVER;
+        return MCI_TCP_STEP_OVER;
     }
 }
 
-static void watch(struct mci_tcp_conn *conn, enum step step)
+static void watch(struct mci_tcp_conn *conn, enum mci_tcp_step step)
 {
-    short events = step == STEP_RECV   ? mci_stream_recv_events(conn->stream)
-                   : step == STEP_SEND ? mci_stream_send_events(conn->stream)
-                                       : 0;
+    short events =
+        step == MCI_TCP_STEP_RECV   ? mci_stream_recv_events(conn->stream)
+        : step == MCI_TCP_STEP_SEND ? mci_stream_send_events(conn->stream)
+                                    : 0;
     mci_poller_change(conn->thread->poller, &conn->watch, (uint32_t)events);
 }
 
 void mci_tcp_conn_go_on(struct mci_tcp_conn *conn)
 {
-    enum step step = STEP_ON;
+    enum mci_tcp_step step = MCI_TCP_STEP_ON;
     uint64_t moved = 0;
-    while (step == STEP_ON && moved < TURN_BYTES) {
+    while (step == MCI_TCP_STEP_ON && moved < TURN_BYTES) {
         step = do_step(conn, &moved);
     }
-    if (step == STEP_OVER) {
+    if (step == MCI_TCP_STEP_OVER) {
         mci_tcp_conn_destroy(conn);
         return;
     }
     watch(conn, step);
     mci_list_remove(&conn->in_eager);
-    if (step == STEP_ON) {
+    if (step == MCI_TCP_STEP_ON) {
         mci_list_push_back(&conn->thread->eager, &conn->in_eager);
     }
 }
@@ -593,9 +448,7 @@ void mci_tcp_conn_destroy(struct mci_tcp_conn *conn)
         mci_tcp_sweep_forget(conn->sweep);
     }
     let_go(conn);
-    for (uint32_t i = 0; i < conn->out_count; i++) {
-        out_drop(out_at(conn, i));
-    }
+    mci_tcp_conn_drop_answers(conn);
     mci_list_remove(&conn->in_thread);
     mci_list_remove(&conn->in_eager);
     mci_count_down(&server->transfer->counters.connections, 1);

@@ -75,4 +75,30 @@ bool mci_tcp_conn_is_stalled(const struct mci_tcp_conn *conn, uint64_t now_ns);
 
 /* A sweep has been made on its behalf. */
 void mci_tcp_conn_swept(struct mci_tcp_conn *conn);
+
+/* ---- between the files of a connection ---- */
+
+enum mci_tcp_step {
+    MCI_TCP_STEP_ON,   /* something was done */
+    MCI_TCP_STEP_RECV, /* waits for bytes */
+    MCI_TCP_STEP_SEND, /* waits for room */
+    MCI_TCP_STEP_WAIT, /* waits for a sweep */
+    MCI_TCP_STEP_OVER  /* to be cut off */
+};
+
+static inline struct mc_transfer *
+mci_tcp_conn_engine(const struct mci_tcp_conn *conn)
+{
+    return conn->thread->server->transfer;
+}
+
+/* Adds the answer to the present request; there must be room. */
+struct mci_tcp_out *mci_tcp_conn_answer(struct mci_tcp_conn *conn,
+                                        enum mc_err code, uint64_t len,
+                                        uint64_t receipt);
+void mci_tcp_conn_refuse(struct mci_tcp_conn *conn, enum mc_err code);
+/* Sends of the answers what can be sent; adds to *moved_io. */
+enum mci_tcp_step mci_tcp_conn_send(struct mci_tcp_conn *conn,
+                                    uint64_t *moved_io);
+void mci_tcp_conn_drop_answers(struct mci_tcp_conn *conn);
 #endif

@@ -118,38 +118,16 @@ static uint64_t piece_len(const struct mci_tcp_piece *piece)
            (is_write(piece->row) ? piece->request.len : 0);
 }
 
-/* Where the bytes of a piece begin; mostly where those before it end. */
-static void go_to(struct mci_tcp_place *place,
+/* Where the bytes of a piece begin. */
+static void go_to(struct mci_span_place *place,
                   const struct mci_tcp_piece *piece)
 {
-    if (place->row == piece->row && place->at == piece->at) {
-        return;
-    }
-    place->row = piece->row;
-    place->at = piece->at;
-    place->cursor = mci_span_cursor_make(piece->row->row->spans);
-    mci_span_cursor_skip(&place->cursor, piece->at);
-}
-
-/* The parts of the next len bytes, or of the first of them. */
-static int place_gather(struct mci_tcp_place *place, uint64_t len,
-                        struct iovec *parts, int max)
-{
-    uint64_t left = len;
-    int count = mci_span_cursor_gather(&place->cursor, &left, parts, max);
-    place->at += len - left;
-    return count;
-}
-
-static void place_skip(struct mci_tcp_place *place, uint64_t len)
-{
-    mci_span_cursor_skip(&place->cursor, len);
-    place->at += len;
+    mci_span_place_set(place, piece->row, piece->row->row->spans, piece->at);
 }
 
 static int gather(struct mci_tcp_lane *lane, struct iovec *parts)
 {
-    struct mci_tcp_place place = lane->out;
+    struct mci_span_place place = lane->out;
     uint64_t done = lane->sent_len;
     uint64_t room = RUN_BYTES;
     int count = 0;
@@ -171,8 +149,8 @@ static int gather(struct mci_tcp_lane *lane, struct iovec *parts)
                 break;
             }
             room -= left;
-            count +=
-                place_gather(&place, left, parts + count, PARTS_MAX - count);
+            count += mci_span_place_gather(&place, left, parts + count,
+                                           PARTS_MAX - count);
         }
         done = 0;
     }
@@ -194,7 +172,7 @@ static void sent_some(struct mci_tcp_lane *lane, uint64_t moved)
                 go_to(&lane->out, piece);
                 bytes = after - MCI_TCP_REQUEST_LEN;
             }
-            place_skip(&lane->out, bytes);
+            mci_span_place_skip(&lane->out, bytes);
         }
         lane->sent_len = after;
         moved -= here;
@@ -294,7 +272,7 @@ static bool take_input(struct mci_tcp_lane *lane)
             if (len > mci_tcp_input_len(input)) {
                 len = mci_tcp_input_len(input);
             }
-            (void)place_gather(&lane->in, len, &part, 1);
+            (void)mci_span_place_gather(&lane->in, len, &part, 1);
             got_some(lane,
                      mci_tcp_input_take(input, part.iov_base, part.iov_len));
             continue;
@@ -319,11 +297,12 @@ static bool receive(struct mci_tcp_lane *lane, uint64_t *sum_io,
 {
     struct iovec parts[PARTS_MAX + 1];
     struct mci_tcp_input *input = &lane->link->input;
-    struct mci_tcp_place place = lane->in;
+    struct mci_span_place place = lane->in;
     size_t room = sizeof input->bytes - mci_tcp_input_len(input);
     size_t own = 0;
     size_t moved = 0;
-    int count = place_gather(&place, lane->data_left, parts, PARTS_MAX);
+    int count =
+        mci_span_place_gather(&place, lane->data_left, parts, PARTS_MAX);
     room += (size_t)(place.at - lane->in.at);
     if (mci_tcp_input_recv(input, lane->link->stream, parts, count, &own,
                            &moved)) {
@@ -333,7 +312,7 @@ static bool receive(struct mci_tcp_lane *lane, uint64_t *sum_io,
     *is_more_out = moved == room ||
                    (moved > 0 && mci_stream_has_pending(lane->link->stream));
     if (own > 0) {
-        place_skip(&lane->in, own);
+        mci_span_place_skip(&lane->in, own);
         got_some(lane, own);
     }
     return take_input(lane);
@@ -399,8 +378,8 @@ static void recall(struct mci_tcp_lane *lane)
     lane->sent_len = 0;
     lane->window_bytes = 0;
     lane->data_left = 0;
-    lane->out.row = NULL;
-    lane->in.row = NULL;
+    lane->out.owner = NULL;
+    lane->in.owner = NULL;
     lane->has_answers = false;
 }
 

@@ -47,13 +47,6 @@ struct mci_tcp_piece {
     uint8_t head[MCI_TCP_REQUEST_LEN];
 };
 
-/* Where in a row's spans the next byte is. */
-struct mci_tcp_place {
-    const struct mci_tcp_row *row;
-    uint64_t at;
-    struct mci_span_cursor cursor;
-};
-
 struct mci_tcp_lane {
     struct mci_tcp_peer *peer; /* held */
     struct mci_tcp_link *link; /* one of both, until the lane is over */
@@ -72,8 +65,8 @@ struct mci_tcp_lane {
     uint64_t window_bytes;
     uint64_t sent_len;  /* of pieces[sent], head and bytes */
     uint64_t data_left; /* of the answer to pieces[first] */
-    struct mci_tcp_place out;
-    struct mci_tcp_place in;
+    struct mci_span_place out;
+    struct mci_span_place in;
     struct mci_tcp_piece pieces[MCI_TCP_WINDOW];
 };
 

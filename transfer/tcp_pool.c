@@ -2,76 +2,23 @@
 /* One lock for the pool; nothing that can block is done under it. A peer's count
  * of open connections includes those that are being made, so the bound holds at
  * any moment, and a peer is there as long as it has one or somebody holds it. */
-#include "tcp_pool.h"
+#include "tcp_pool_parts.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include "mc_log.h"
 #include "mci_alloc.h"
 #include "mci_clock.h"
-#include "mci_map.h"
 
 #define PEERS_MAX 65536
 #define IDLE_MAX 512 /* in all */
 #define IDLE_NS (300 * MCI_NS_PER_S)
-#define STACK_BYTES (512u << 10)
-
-struct mci_tcp_pool {
-    struct mc_transfer *transfer;
-    uint32_t idle_max; /* per peer */
-    uint32_t open_max;
-    pthread_mutex_t lock; /* guards all below, and all of peers and wants */
-    pthread_cond_t ended; /* a thread */
-    uint32_t threads;
-    bool is_closing;
-    struct mci_map peers; /* by endpoint */
-    struct mci_link idle; /* longest idle first */
-    uint32_t idle_count;
-};
-
-struct mci_tcp_peer {
-    struct mci_tcp_pool *pool;
-    uint32_t refs;
-    uint32_t open; /* in use, idle, or being made */
-    uint32_t idle_count;
-    struct mci_link idle;    /* last used at the end */
-    struct mci_link waiting; /* wants */
-    struct mci_address address;
-    size_t endpoint_len;
-    char *endpoint;
-};
-
-struct mci_tcp_want {
-    struct mci_tcp_peer *peer; /* held */
-    uint64_t deadline_ns;
-    struct mci_link in_waiting;
-    uint32_t refs; /* of the caller, and of a thread or the waiting list */
-    int fd;
-    bool is_over;
-    bool is_dropped;
-    enum mc_err err;
-    struct mci_tcp_link *link;
-};
-
-static void lock(struct mci_tcp_pool *pool)
-{
-    (void)pthread_mutex_lock(&pool->lock);
-}
-
-static void unlock(struct mci_tcp_pool *pool)
-{
-    (void)pthread_mutex_unlock(&pool->lock);
-}
 
 /* ---- peers ---------------------------------------------------------------- */
 
 /* Locked. */
-static void peer_free_if_unused(struct mci_tcp_peer *peer)
+void mci_tcp_peer_free_if_unused(struct mci_tcp_peer *peer)
 {
     if (peer->refs > 0 || peer->open > 0) {
         return;
@@ -125,7 +72,7 @@ enum mc_err mci_tcp_peer_hold(struct mci_tcp_pool *pool, const char *endpoint,
                               struct mci_tcp_peer **peer_out)
 {
     enum mc_err err = MC_OK;
-    lock(pool);
+    mci_tcp_pool_lock(pool);
     struct mci_tcp_peer *peer =
         mci_map_get(&pool->peers, mc_view_make(endpoint, strlen(endpoint)));
     if (peer) {
@@ -134,174 +81,17 @@ enum mc_err mci_tcp_peer_hold(struct mci_tcp_pool *pool, const char *endpoint,
     } else {
         err = peer_create(pool, endpoint, peer_out);
     }
-    unlock(pool);
+    mci_tcp_pool_unlock(pool);
     return err;
 }
 
 void mci_tcp_peer_release(struct mci_tcp_peer *peer)
 {
     struct mci_tcp_pool *pool = peer->pool;
-    lock(pool);
+    mci_tcp_pool_lock(pool);
     peer->refs--;
-    peer_free_if_unused(peer);
-    unlock(pool);
-}
-
-/* ---- wants ---------------------------------------------------------------- */
-
-/* Locked. */
-static void want_unref(struct mci_tcp_want *want)
-{
-    want->refs--;
-    if (want->refs > 0) {
-        return;
-    }
-    want->peer->refs--;
-    peer_free_if_unused(want->peer);
-    (void)close(want->fd);
-    mci_free(want);
-}
-
-/* Locked; gives up the reference of who ends it. */
-static void want_end(struct mci_tcp_want *want, struct mci_tcp_link *link,
-                     enum mc_err err)
-{
-    const uint64_t one = 1;
-    want->link = link;
-    want->err = err;
-    want->is_over = true;
-    ssize_t written = write(want->fd, &one, sizeof one);
-    (void)written; /* the first one always fits */
-    want_unref(want);
-}
-
-static struct mci_tcp_want *want_create(struct mci_tcp_peer *peer,
-                                        uint64_t deadline_ns)
-{
-    struct mci_tcp_want *want = mci_calloc(1, sizeof *want);
-    if (!want) {
-        return NULL;
-    }
-    want->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (want->fd < 0) {
-        mc_log(MC_LOG_WARN, "peer %s: eventfd: %s", peer->endpoint,
-               strerrordesc_np(errno));
-        mci_free(want);
-        return NULL;
-    }
-    mci_list_init(&want->in_waiting);
-    want->peer = peer;
-    want->deadline_ns = deadline_ns;
-    want->refs = 2;
-    return want;
-}
-
-/* ---- connecting ------------------------------------------------------------- */
-
-static void start(struct mci_tcp_want *want);
-
-/* Locked: a connection of the peer is gone, so another may be made. */
-static void closed_one(struct mci_tcp_peer *peer)
-{
-    peer->open--;
-    if (!mci_list_is_empty(&peer->waiting) &&
-        peer->open < peer->pool->open_max) {
-        struct mci_tcp_want *want =
-            MCI_CONTAINER(peer->waiting.next, struct mci_tcp_want, in_waiting);
-        mci_list_remove(&want->in_waiting);
-        peer->open++;
-        start(want);
-        return;
-    }
-    peer_free_if_unused(peer);
-}
-
-static enum mc_err connect_link(struct mci_tcp_want *want,
-                                struct mci_tcp_link **link_out)
-{
-    struct mci_tcp_peer *peer = want->peer;
-    struct mc_transfer *transfer = peer->pool->transfer;
-    uint64_t until_ns = mci_clock_deadline(mci_clock_ns(), MCI_TCP_CONNECT_MS);
-    struct mci_tcp_link *link = mci_calloc(1, sizeof *link);
-    if (!link) {
-        return MC_ERR_NOMEM;
-    }
-    if (until_ns > want->deadline_ns) {
-        until_ns = want->deadline_ns;
-    }
-    enum mc_err err = mci_stream_connect(&peer->address, transfer->tls,
-                                         until_ns, &link->stream);
-    if (err) {
-        mci_free(link);
-        return err;
-    }
-    link->peer = peer;
-    link->next_number = 1;
-    mci_list_init(&link->in_peer);
-    mci_list_init(&link->in_pool);
-    mci_count(&transfer->counters.connections, 1);
-    mci_count(&transfer->counters.connects, 1);
-    *link_out = link;
-    return MC_OK;
-}
-
-static void *connect_run(void *arg)
-{
-    struct mci_tcp_want *want = arg;
-    struct mci_tcp_peer *peer = want->peer;
-    struct mci_tcp_pool *pool = peer->pool;
-    struct mci_tcp_link *link = NULL;
-    enum mc_err err = connect_link(want, &link);
-    lock(pool);
-    bool is_dropped = want->is_dropped;
-    peer->refs++; /* the want may be the last to hold it */
-    if (err) {
-        closed_one(peer);
-    }
-    want_end(want, is_dropped ? NULL : link, err);
-    unlock(pool);
-    if (is_dropped && link) {
-        mci_tcp_link_keep(link);
-    }
-    lock(pool);
-    peer->refs--;
-    peer_free_if_unused(peer);
-    pool->threads--;
-    (void)pthread_cond_broadcast(&pool->ended);
-    unlock(pool);
-    return NULL;
-}
-
-static int start_thread(struct mci_tcp_want *want)
-{
-    pthread_attr_t attr;
-    pthread_t thread;
-    sigset_t all;
-    sigset_t before;
-    (void)sigfillset(&all);
-    (void)pthread_attr_init(&attr);
-    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    (void)pthread_attr_setstacksize(&attr, STACK_BYTES);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&thread, &attr, connect_run, want);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    (void)pthread_attr_destroy(&attr);
-    return failed;
-}
-
-/* Locked; open counts it already. */
-static void start(struct mci_tcp_want *want)
-{
-    struct mci_tcp_peer *peer = want->peer;
-    int failed = start_thread(want);
-    if (failed) {
-        mc_log(MC_LOG_WARN, "peer %s: start a thread: %s", peer->endpoint,
-               strerrordesc_np(failed));
-        peer->open--;
-        want_end(want, NULL, MC_ERR_NOMEM);
-        return;
-    }
-    peer->pool->threads++;
+    mci_tcp_peer_free_if_unused(peer);
+    mci_tcp_pool_unlock(pool);
 }
 
 /* ---- taking ----------------------------------------------------------------- */
@@ -336,11 +126,11 @@ static struct mci_tcp_link *take_idle(struct mci_tcp_peer *peer)
     struct mci_tcp_pool *pool = peer->pool;
     for (;;) {
         struct mci_tcp_link *link = NULL;
-        lock(pool);
+        mci_tcp_pool_lock(pool);
         if (!mci_list_is_empty(&peer->idle)) {
             link = unlist(peer->idle.prev);
         }
-        unlock(pool);
+        mci_tcp_pool_unlock(pool);
         if (!link || is_alive(link)) {
             return link;
         }
@@ -362,22 +152,22 @@ enum mc_err mci_tcp_peer_take(struct mci_tcp_peer *peer, bool is_fresh,
         *want_out = NULL;
         return MC_OK;
     }
-    struct mci_tcp_want *want = want_create(peer, deadline_ns);
+    struct mci_tcp_want *want = mci_tcp_want_create(peer, deadline_ns);
     if (!want) {
         return MC_ERR_NOMEM;
     }
-    lock(pool);
+    mci_tcp_pool_lock(pool);
     peer->refs++;
     if (peer->open < pool->open_max) {
         peer->open++;
-        start(want);
+        mci_tcp_want_start(want);
     } else {
         mci_list_push_back(&peer->waiting, &want->in_waiting);
         if (!mci_list_is_empty(&peer->idle)) {
             old = unlist(peer->idle.next);
         }
     }
-    unlock(pool);
+    mci_tcp_pool_unlock(pool);
     if (old) {
         mci_tcp_link_abort(old);
     }
@@ -395,30 +185,30 @@ bool mci_tcp_want_look(struct mci_tcp_want *want,
                        struct mci_tcp_link **link_out, enum mc_err *err_out)
 {
     struct mci_tcp_pool *pool = want->peer->pool;
-    lock(pool);
+    mci_tcp_pool_lock(pool);
     bool is_over = want->is_over;
     if (is_over) {
         *link_out = want->link;
         *err_out = want->err;
         want->link = NULL;
     }
-    unlock(pool);
+    mci_tcp_pool_unlock(pool);
     return is_over;
 }
 
 void mci_tcp_want_drop(struct mci_tcp_want *want)
 {
     struct mci_tcp_pool *pool = want->peer->pool;
-    lock(pool);
+    mci_tcp_pool_lock(pool);
     struct mci_tcp_link *link = want->link;
     want->link = NULL;
     want->is_dropped = true;
     if (!mci_list_is_empty(&want->in_waiting)) {
         mci_list_remove(&want->in_waiting);
-        want_unref(want);
+        mci_tcp_want_unref(want);
     }
-    want_unref(want);
-    unlock(pool);
+    mci_tcp_want_unref(want);
+    mci_tcp_pool_unlock(pool);
     if (link) {
         mci_tcp_link_keep(link);
     }
@@ -437,9 +227,9 @@ static void end_link(struct mci_tcp_link *link, bool is_abort)
     }
     mci_free(link);
     mci_count_down(&pool->transfer->counters.connections, 1);
-    lock(pool);
-    closed_one(peer);
-    unlock(pool);
+    mci_tcp_pool_lock(pool);
+    mci_tcp_peer_closed_one(peer);
+    mci_tcp_pool_unlock(pool);
 }
 
 void mci_tcp_link_abort(struct mci_tcp_link *link)
@@ -471,13 +261,13 @@ void mci_tcp_link_keep(struct mci_tcp_link *link)
     uint64_t now_ns = mci_clock_ns();
     struct mci_tcp_link *stale = NULL;
     bool is_kept = true;
-    lock(pool);
+    mci_tcp_pool_lock(pool);
     if (!mci_list_is_empty(&peer->waiting)) {
         struct mci_tcp_want *want =
             MCI_CONTAINER(peer->waiting.next, struct mci_tcp_want, in_waiting);
         mci_list_remove(&want->in_waiting);
         link->was_idle = true;
-        want_end(want, link, MC_OK);
+        mci_tcp_want_end(want, link, MC_OK);
     } else if (pool->is_closing || peer->idle_count >= pool->idle_max) {
         is_kept = false;
     } else {
@@ -488,7 +278,7 @@ void mci_tcp_link_keep(struct mci_tcp_link *link)
         pool->idle_count++;
         stale = take_stale(pool, now_ns);
     }
-    unlock(pool);
+    mci_tcp_pool_unlock(pool);
     if (!is_kept) {
         end_link(link, false);
     }
@@ -522,7 +312,7 @@ void mci_tcp_pool_destroy(struct mci_tcp_pool *pool)
     if (!pool) {
         return;
     }
-    lock(pool);
+    mci_tcp_pool_lock(pool);
     pool->is_closing = true;
     while (pool->threads > 0) {
         (void)pthread_cond_wait(&pool->ended, &pool->lock);
@@ -531,11 +321,11 @@ void mci_tcp_pool_destroy(struct mci_tcp_pool *pool)
         struct mci_tcp_link *oldest =
             MCI_CONTAINER(pool->idle.next, struct mci_tcp_link, in_pool);
         (void)unlist(&oldest->in_peer);
-        unlock(pool);
+        mci_tcp_pool_unlock(pool);
         end_link(oldest, false);
-        lock(pool);
+        mci_tcp_pool_lock(pool);
     }
-    unlock(pool);
+    mci_tcp_pool_unlock(pool);
     mci_map_fini(&pool->peers);
     (void)pthread_cond_destroy(&pool->ended);
     (void)pthread_mutex_destroy(&pool->lock);

@@ -57,4 +57,43 @@ static inline void mci_span_cursor_skip(struct mci_span_cursor *cursor,
         (void)mci_span_cursor_gather(cursor, &len, &part, 1);
     }
 }
+
+/* The same, knowing whose spans they are and how far it is in them. */
+struct mci_span_place {
+    const void *owner; /* NULL: nobody yet */
+    uint64_t at;
+    struct mci_span_cursor cursor;
+};
+
+/* Goes to a byte of an owner's spans; mostly it is there already. */
+static inline void mci_span_place_set(struct mci_span_place *place,
+                                      const void *owner,
+                                      const struct mc_span *spans, uint64_t at)
+{
+    if (place->owner == owner && place->at == at) {
+        return;
+    }
+    place->owner = owner;
+    place->at = at;
+    place->cursor = mci_span_cursor_make(spans);
+    mci_span_cursor_skip(&place->cursor, at);
+}
+
+/* The parts of the next len bytes, or of the first of them. */
+static inline int mci_span_place_gather(struct mci_span_place *place,
+                                        uint64_t len, struct iovec *parts,
+                                        int max)
+{
+    uint64_t left = len;
+    int count = mci_span_cursor_gather(&place->cursor, &left, parts, max);
+    place->at += len - left;
+    return count;
+}
+
+static inline void mci_span_place_skip(struct mci_span_place *place,
+                                       uint64_t len)
+{
+    mci_span_cursor_skip(&place->cursor, len);
+    place->at += len;
+}
 #endif
