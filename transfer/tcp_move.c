@@ -226,6 +226,9 @@ void mci_tcp_seal(void *state, struct mc_transfer_row *const *rows,
 {
     struct call call = {.deadline_ns = deadline_ns};
     (void)state;
+    for (size_t i = 0; i < count; i++) {
+        rows[i]->remote_ended = false; /* until there is a receipt */
+    }
     run_rows(&call, rows, count, MCI_TCP_SEAL);
 }
 

@@ -2,7 +2,8 @@
 #include "tcp_server.h"
 
 #include <errno.h>
-#include <poll.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -194,11 +195,27 @@ static void refuse(struct mci_tcp_server *server, int fd)
            (unsigned)server->conns_max);
 }
 
+/* Peers that have vanished without a word are noticed in two minutes, though they
+ * ask for nothing. */
+static void watch_over(int fd)
+{
+    const int on = 1;
+    const int idle_s = 60;
+    const int between_s = 15;
+    const int count = 4;
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &between_s,
+                     sizeof between_s);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+}
+
 static void adopt(struct mci_task *task)
 {
     struct adoption *adoption = MCI_CONTAINER(task, struct adoption, task);
     struct mci_tcp_thread *thread = adoption->thread;
     struct mci_stream *stream;
+    watch_over(adoption->fd);
     enum mc_err err =
         mci_stream_accept(adoption->fd, thread->server->transfer->tls, &stream);
     mci_free(adoption);
