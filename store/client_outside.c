@@ -181,6 +181,7 @@ static enum mc_err open_lent(struct mci_outside *outside,
     const struct mci_lending lending = {
         .bytes = opts->segment_bytes ? opts->segment_bytes : SEGMENT_BYTES,
         .no_prefault = opts->no_prefault};
+    outside->no_prefault = opts->no_prefault;
     if (opts->segment_bytes == MC_NONE) {
         return MC_OK;
     }

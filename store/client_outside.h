@@ -35,6 +35,7 @@ struct mci_outside {
     char name[MCI_HOSTNAME_MAX];   /* host:port; "" at first */
     char host_id[MCI_HOST_ID_MAX]; /* of this machine; "" if unknown */
     struct mc_fence_stuck *stuck;  /* of the heartbeat thread */
+    bool no_prefault;              /* of what is lent later, as at open */
 
     pthread_mutex_t targets_lock;
     struct mci_target_set *targets; /* NULL: begin a new one; guarded */

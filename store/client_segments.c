@@ -496,7 +496,6 @@ enum mc_err mc_client_allocate_and_mount_segment(struct mc_client *client,
                                                  uint32_t *segment_out,
                                                  uint64_t *bytes_out)
 {
-    const struct mci_lending lending = {.bytes = bytes};
     uint64_t lent_bytes = 0;
     if (!segment_out) {
         return MC_ERR_INVALID_PARAMS;
@@ -504,6 +503,8 @@ enum mc_err mc_client_allocate_and_mount_segment(struct mc_client *client,
     if (!client->outside) {
         return MC_ERR_NOT_SUPPORTED;
     }
+    const struct mci_lending lending = {
+        .bytes = bytes, .no_prefault = client->outside->no_prefault};
     enum mc_err err =
         mci_lend(client->outside, &lending, segment_out, &lent_bytes);
     if (err == MC_OK && bytes_out) {

@@ -16,6 +16,7 @@
 #include "tool_store_json.h"
 
 #define TRIES 5
+#define PIECE_BYTES (UINT64_C(8) << 20)
 
 /* ---- to stdout --------------------------------------------------------- */
 
@@ -38,20 +39,105 @@ static int write_all(const struct tool_args *args, int fd, const char *name,
     return TOOL_DONE;
 }
 
+/* ---- loading ----------------------------------------------------------- */
+
+/* Into memory of so many bytes; large objects piece by piece, so that the lease
+ * is renewed on the way. The pieces of a call are of one version. */
+static enum mc_err load_pieces(struct mc_client *client, struct mc_view key,
+                               void *data, uint64_t size)
+{
+    size_t count = (size_t)((size + PIECE_BYTES - 1) / PIECE_BYTES);
+    struct mc_range *ranges = calloc(count, sizeof *ranges);
+    int64_t *results = calloc(count, sizeof *results);
+    enum mc_err err = MC_ERR_NOMEM;
+    if (ranges && results) {
+        for (size_t i = 0; i < count; i++) {
+            uint64_t at = i * PIECE_BYTES;
+            uint64_t left = size - at;
+            ranges[i] = (struct mc_range){
+                at, at, left < PIECE_BYTES ? left : PIECE_BYTES};
+        }
+        const struct mc_range_row row = {key, ranges, count, results};
+        err = mc_client_get_into_ranges(client, data, (size_t)size, &row, 1);
+        for (size_t i = 0; i < count && err == MC_OK; i++) {
+            err = results[i] < 0 ? (enum mc_err)results[i] : MC_OK;
+        }
+    }
+    free(ranges);
+    free(results);
+    return err;
+}
+
+static enum mc_err load(struct mc_client *client, struct mc_view key,
+                        void *data, const struct mc_probe *probe)
+{
+    uint64_t got = 0;
+    if (probe->size > PIECE_BYTES) {
+        return load_pieces(client, key, data, probe->size);
+    }
+    enum mc_err err =
+        mc_client_get_into(client, key, data, (size_t)probe->size, &got);
+    return err == MC_OK && got != probe->size ? MC_ERR_INVALID_PARAMS : err;
+}
+
+typedef enum mc_err (*room_fn)(void *ctx, uint64_t size, void **data_out);
+
+/* An object may be replaced between the question for its size and the end of
+ * the load: then all is done again. */
+static enum mc_err load_whole(struct mc_client *client, struct mc_view key,
+                              room_fn room, void *ctx, uint64_t *size_out)
+{
+    enum mc_err err = MC_OK;
+    for (unsigned i = 0; i < TRIES; i++) {
+        struct mc_probe before;
+        struct mc_probe after;
+        void *data = NULL;
+        err = mc_client_probe(client, key, &before);
+        if (err == MC_OK && before.state != MC_OBJECT_READABLE) {
+            err = before.state == MC_OBJECT_WRITING
+                      ? MC_ERR_REPLICA_IS_NOT_READY
+                      : MC_ERR_OBJECT_NOT_FOUND;
+        }
+        if (err != MC_OK || (err = room(ctx, before.size, &data)) != MC_OK) {
+            return err;
+        }
+        *size_out = before.size;
+        err = load(client, key, data, &before);
+        if (err == MC_OK || err == MC_ERR_INVALID_PARAMS) {
+            enum mc_err asked = mc_client_probe(client, key, &after);
+            if (err == MC_OK &&
+                (before.size <= PIECE_BYTES ||
+                 (asked == MC_OK && after.version == before.version))) {
+                return MC_OK;
+            }
+            err = err == MC_OK ? MC_ERR_INVALID_VERSION : err;
+        } else if (err != MC_ERR_LEASE_EXPIRED) {
+            return err;
+        }
+    }
+    return err;
+}
+
+static enum mc_err room_in_memory(void *ctx, uint64_t size, void **data_out)
+{
+    void **data = ctx;
+    free(*data);
+    *data = malloc((size_t)size);
+    *data_out = *data;
+    return *data ? MC_OK : MC_ERR_NOMEM;
+}
+
 static int get_to_fd(const struct tool_args *args, struct mc_client *client,
                      int fd, uint64_t *size_out)
 {
     void *data = NULL;
-    size_t size = 0;
     struct mc_view key = mc_view_str(args->operands[0]);
-    enum mc_err err = mc_client_get(client, key, &data, &size);
-    if (err != MC_OK) {
-        return tool_fail_on(args->command, key, err);
-    }
-    int code = write_all(args, fd, args->output ? args->output : "stdout",
-                         mc_view_make(data, size));
-    mc_client_free(data);
-    *size_out = size;
+    enum mc_err err = load_whole(client, key, room_in_memory, &data, size_out);
+    int code = err == MC_OK
+                   ? write_all(args, fd, args->output ? args->output : "stdout",
+                               mc_view_make(data, (size_t)*size_out))
+                   : tool_fail_on(args->command, key, err);
+    free(data);
     return code;
 }
 
@@ -68,52 +154,55 @@ static void on_stop(int number)
     (void)raise(number);
 }
 
-/* Loads into the file, whose size it sets. *err_out: MC_ERR_INVALID_PARAMS if
- * the object has grown meanwhile. */
-static int fill_file(const struct tool_args *args, struct mc_client *client,
-                     int fd, uint64_t size, enum mc_err *err_out)
+struct part {
+    int fd;
+    void *data;
+    uint64_t size; /* of the mapping */
+    int failed;    /* an errno */
+};
+
+static void unmap(struct part *part)
 {
-    uint64_t got = 0;
-    int failed = posix_fallocate(fd, 0, (off_t)size);
-    if (failed == 0 && ftruncate(fd, (off_t)size) != 0) {
-        failed = errno;
+    if (part->data) {
+        (void)munmap(part->data, (size_t)part->size);
     }
-    void *data = failed ? MAP_FAILED
-                        : mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE,
-                               MAP_SHARED, fd, 0);
-    if (data == MAP_FAILED) {
-        return tool_fail(args->command, "%s: %s", args->output,
-                         strerror(failed ? failed : errno));
-    }
-    *err_out = mc_client_get_into(client, mc_view_str(args->operands[0]), data,
-                                  (size_t)size, &got);
-    (void)munmap(data, (size_t)size);
-    if (*err_out == MC_OK && got < size && ftruncate(fd, (off_t)got) != 0) {
-        return tool_fail(args->command, "%s: %s", args->output,
-                         strerror(errno));
-    }
-    return TOOL_DONE;
+    part->data = NULL;
 }
 
-/* An object may be replaced by a longer one between the question and the
- * load. */
+/* Room on the disk is had before anything is written to the mapping, which could
+ * say nothing but SIGBUS. */
+static enum mc_err room_in_file(void *ctx, uint64_t size, void **data_out)
+{
+    struct part *part = ctx;
+    unmap(part);
+    part->failed = posix_fallocate(part->fd, 0, (off_t)size);
+    if (part->failed == 0 && ftruncate(part->fd, (off_t)size) != 0) {
+        part->failed = errno;
+    }
+    if (part->failed == 0) {
+        void *data = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE,
+                          MAP_SHARED, part->fd, 0);
+        if (data != MAP_FAILED) {
+            part->data = data;
+            part->size = size;
+            *data_out = data;
+            return MC_OK;
+        }
+        part->failed = errno;
+    }
+    return MC_ERR_FILE_WRITE_FAIL;
+}
+
 static int get_to_part(const struct tool_args *args, struct mc_client *client,
                        int fd, uint64_t *size_out)
 {
+    struct part part = {.fd = fd};
     struct mc_view key = mc_view_str(args->operands[0]);
-    enum mc_err err = MC_OK;
-    for (unsigned i = 0; i < TRIES; i++) {
-        err = mc_client_get_size(client, key, size_out);
-        if (err != MC_OK) {
-            break;
-        }
-        int code = fill_file(args, client, fd, *size_out, &err);
-        if (code != TOOL_DONE) {
-            return code;
-        }
-        if (err != MC_ERR_INVALID_PARAMS) {
-            break;
-        }
+    enum mc_err err = load_whole(client, key, room_in_file, &part, size_out);
+    unmap(&part);
+    if (part.failed) {
+        return tool_fail(args->command, "%s: %s", args->output,
+                         strerror(part.failed));
     }
     return err == MC_OK ? TOOL_DONE : tool_fail_on(args->command, key, err);
 }
