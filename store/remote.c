@@ -44,11 +44,12 @@ static enum mc_err send_hello(struct mci_remote *remote,
     struct mci_pack pack;
     bool is_whole = false;
     mci_buf_init(&wire->out, (size_t)8 * REMOTE_HEAD_ROOM);
-    remote_wire_begin(wire, &pack);
+    mci_remote_wire_begin(wire, &pack);
     pack_hello(remote, hello, &pack);
     enum mc_err err = mci_pack_done(&pack);
     if (err == MC_OK) {
-        err = remote_wire_send(wire, request, hello->deadline_ns, &is_whole);
+        err =
+            mci_remote_wire_send(wire, request, hello->deadline_ns, &is_whole);
     }
     mci_buf_fini(&wire->out);
     wire->out = aside;
@@ -109,17 +110,18 @@ static enum mc_err say_hello(struct mci_remote *remote,
     struct mci_unpack unpack;
     enum mc_err err = send_hello(remote, wire, hello, &request);
     if (err == MC_OK) {
-        err = remote_wire_recv(wire, &request, hello->deadline_ns, &answer,
-                               &unpack);
+        err = mci_remote_wire_recv(wire, &request, hello->deadline_ns, &answer,
+                                   &unpack);
     }
     return err == MC_OK ? read_welcome(remote, answer.code, &unpack, hello)
                         : err;
 }
 
-enum mc_err remote_hello(struct mci_remote *remote, struct remote_wire *wire,
-                         struct remote_hello *hello)
+enum mc_err mci_remote_hello(struct mci_remote *remote,
+                             struct remote_wire *wire,
+                             struct remote_hello *hello)
 {
-    remote_wire_drop(wire);
+    mci_remote_wire_drop(wire);
     enum mc_err err = mci_stream_connect(&remote->address, remote->tls,
                                          hello->deadline_ns, &wire->stream);
     if (err != MC_OK) {
@@ -129,12 +131,13 @@ enum mc_err remote_hello(struct mci_remote *remote, struct remote_wire *wire,
     atomic_fetch_add(&remote->connects, 1);
     err = say_hello(remote, wire, hello);
     if (err != MC_OK) {
-        remote_wire_drop(wire);
+        mci_remote_wire_drop(wire);
     }
     return err;
 }
 
-void remote_adopt(struct mci_remote *remote, const struct remote_hello *hello)
+void mci_remote_adopt(struct mci_remote *remote,
+                      const struct remote_hello *hello)
 {
     uint32_t ttl_ms = hello->welcome.client_ttl_ms;
     uint32_t beat_ms = hello->welcome.heartbeat_ms;
@@ -143,12 +146,12 @@ void remote_adopt(struct mci_remote *remote, const struct remote_hello *hello)
     remote->client_ttl_ms = ttl_ms ? ttl_ms : 10000;
     remote->heartbeat_ms = beat_ms ? beat_ms : 1000;
     atomic_fetch_add(&remote->generation, 1);
-    remote_slots_reset(remote);
+    mci_remote_slots_reset(remote);
     (void)pthread_cond_broadcast(&remote->changed);
     (void)pthread_mutex_unlock(&remote->lock);
 }
 
-enum mc_err remote_draw_incarnation(uint64_t *incarnation_out)
+enum mc_err mci_remote_draw_incarnation(uint64_t *incarnation_out)
 {
     uint64_t drawn = 0;
     while (drawn == 0) {
@@ -220,10 +223,10 @@ static enum mc_err check_opts(const struct mci_remote_opts *opts,
 
 static void destroy(struct mci_remote *remote)
 {
-    remote_slots_fini(remote);
-    remote_life_fini(remote);
-    remote_segments_fini(&remote->segments);
-    remote_book_fini(&remote->book);
+    mci_remote_slots_fini(remote);
+    mci_remote_life_fini(remote);
+    mci_remote_segments_fini(&remote->segments);
+    mci_remote_book_fini(&remote->book);
     mci_tls_destroy(remote->tls);
     (void)pthread_cond_destroy(&remote->life.wake);
     (void)pthread_cond_destroy(&remote->changed);
@@ -245,12 +248,12 @@ static struct mci_remote *make(const struct mci_remote_opts *opts)
         opts->connect_timeout_ms ? opts->connect_timeout_ms : TIMEOUT_MS;
     remote->events = opts->events;
     (void)pthread_mutex_init(&remote->lock, NULL);
-    remote_cond_init(&remote->changed);
-    remote_cond_init(&remote->life.wake);
-    remote_wire_init(&remote->life.wire);
+    mci_remote_cond_init(&remote->changed);
+    mci_remote_cond_init(&remote->life.wake);
+    mci_remote_wire_init(&remote->life.wire);
     remote->life.wire.stops = &remote->life.stops;
-    remote_book_init(&remote->book);
-    remote_segments_init(&remote->segments);
+    mci_remote_book_init(&remote->book);
+    mci_remote_segments_init(&remote->segments);
     return remote;
 }
 
@@ -260,23 +263,23 @@ static enum mc_err enter(struct mci_remote *remote)
     struct remote_hello hello = {.role = MCI_ROLE_HEARTBEAT};
     hello.deadline_ns =
         mci_clock_deadline(mci_clock_ns(), remote->connect_timeout_ms);
-    enum mc_err err = remote_draw_incarnation(&hello.self.incarnation);
+    enum mc_err err = mci_remote_draw_incarnation(&hello.self.incarnation);
     if (err != MC_OK) {
         return err;
     }
     for (;;) {
-        err = remote_hello(remote, &remote->life.wire, &hello);
+        err = mci_remote_hello(remote, &remote->life.wire, &hello);
         uint64_t until_ns = mci_clock_ns() + NAME_HELD_PAUSE_NS;
         if (err != MC_ERR_SEGMENT_ALREADY_EXISTS ||
             until_ns >= hello.deadline_ns) {
             break;
         }
         (void)pthread_mutex_lock(&remote->lock);
-        remote_wait(remote, &remote->changed, until_ns);
+        mci_remote_wait(remote, &remote->changed, until_ns);
         (void)pthread_mutex_unlock(&remote->lock);
     }
     if (err == MC_OK) {
-        remote_adopt(remote, &hello);
+        mci_remote_adopt(remote, &hello);
     }
     return err;
 }
@@ -302,7 +305,7 @@ enum mc_err mci_remote_open(const struct mci_remote_opts *opts,
         err = enter(remote);
     }
     if (err == MC_OK) {
-        err = remote_life_start(remote);
+        err = mci_remote_life_start(remote);
     }
     if (err != MC_OK) {
         mc_log(MC_LOG_ERROR, "master %s: %s", opts->master, mc_err_text(err));
@@ -321,15 +324,15 @@ static void say_goodbye(struct mci_remote *remote, uint64_t deadline_ns)
         .deadline_ns =
             deadline_ns && deadline_ns < limit_ns ? deadline_ns : limit_ns};
     struct remote_ask ask;
-    if (remote_ask_begin(remote, &opts, &ask) != MC_OK) {
+    if (mci_remote_ask_begin(remote, &opts, &ask) != MC_OK) {
         return;
     }
     mci_pack_nil(&ask.pack);
-    enum mc_err err = remote_ask_run(&ask);
+    enum mc_err err = mci_remote_ask_run(&ask);
     if (err == MC_OK) {
         mci_unpack_skip(&ask.unpack, MCI_UNPACK_DEPTH_MAX);
     }
-    (void)!remote_ask_end(&ask, err);
+    (void)!mci_remote_ask_end(&ask, err);
 }
 
 void mci_remote_close(struct mci_remote *remote, uint64_t deadline_ns)
@@ -337,7 +340,7 @@ void mci_remote_close(struct mci_remote *remote, uint64_t deadline_ns)
     if (!remote) {
         return;
     }
-    remote_life_stop(remote);
+    mci_remote_life_stop(remote);
     if (mci_remote_health(remote) == 0) {
         say_goodbye(remote, deadline_ns);
     }
@@ -349,22 +352,22 @@ void mci_remote_close(struct mci_remote *remote, uint64_t deadline_ns)
 struct mci_master_link mci_remote_link(struct mci_remote *remote)
 {
     static const struct mci_link_ops ops = {
-        .put_start = remote_put_start,
-        .upsert_start = remote_upsert_start,
-        .put_end = remote_put_end,
-        .put_revoke = remote_put_revoke,
-        .get = remote_get,
-        .release = remote_release,
-        .exist = remote_exist,
-        .get_size = remote_get_size,
-        .probe = remote_probe,
-        .remove = remote_remove,
-        .remove_by_regex = remote_remove_by_regex,
-        .remove_all = remote_remove_all,
-        .list = remote_list,
-        .stat = remote_stat,
-        .attempt_fate = remote_attempt_fate,
-        .attempt_touch = remote_attempt_touch,
+        .put_start = mci_remote_put_start,
+        .upsert_start = mci_remote_upsert_start,
+        .put_end = mci_remote_put_end,
+        .put_revoke = mci_remote_put_revoke,
+        .get = mci_remote_get,
+        .release = mci_remote_release,
+        .exist = mci_remote_exist,
+        .get_size = mci_remote_get_size,
+        .probe = mci_remote_probe,
+        .remove = mci_remote_remove,
+        .remove_by_regex = mci_remote_remove_by_regex,
+        .remove_all = mci_remote_remove_all,
+        .list = mci_remote_list,
+        .stat = mci_remote_master_stat,
+        .attempt_fate = mci_remote_attempt_fate,
+        .attempt_touch = mci_remote_attempt_touch,
     };
     return (struct mci_master_link){.ops = &ops, .ctx = remote};
 }

@@ -47,29 +47,30 @@ struct remote_wire {
     const atomic_bool *stops; /* ends every wait; may be NULL */
 };
 
-void remote_wire_init(struct remote_wire *wire);
-void remote_wire_fini(struct remote_wire *wire);
+void mci_remote_wire_init(struct remote_wire *wire);
+void mci_remote_wire_fini(struct remote_wire *wire);
 /* The peer sees a reset; nothing late is read. Keeps the memory. */
-void remote_wire_drop(struct remote_wire *wire);
+void mci_remote_wire_drop(struct remote_wire *wire);
 /* Begins a request: args are written onto pack. */
-void remote_wire_begin(struct remote_wire *wire, struct mci_pack *pack);
+void mci_remote_wire_begin(struct remote_wire *wire, struct mci_pack *pack);
 /* Writes the head before the args and sends all. *is_whole_out: the whole message
  * may have left. Errors: MC_ERR_RPC_FAIL, MC_ERR_RPC_TIMEOUT, MC_ERR_NOMEM,
  * MC_ERR_INVALID_PARAMS (too long). */
-MC_CHECK_RESULT enum mc_err remote_wire_send(struct remote_wire *wire,
-                                             const struct mci_request *request,
-                                             uint64_t deadline_ns,
-                                             bool *is_whole_out);
+MC_CHECK_RESULT enum mc_err
+mci_remote_wire_send(struct remote_wire *wire,
+                     const struct mci_request *request, uint64_t deadline_ns,
+                     bool *is_whole_out);
 /* The answer to that request; older ones of the same slot are passed over. The
  * unpack stands at the result, in the wire's memory. */
-MC_CHECK_RESULT enum mc_err remote_wire_recv(struct remote_wire *wire,
-                                             const struct mci_request *request,
-                                             uint64_t deadline_ns,
-                                             struct mci_answer *answer_out,
-                                             struct mci_unpack *unpack_out);
+MC_CHECK_RESULT enum mc_err
+mci_remote_wire_recv(struct remote_wire *wire,
+                     const struct mci_request *request, uint64_t deadline_ns,
+                     struct mci_answer *answer_out,
+                     struct mci_unpack *unpack_out);
 /* The other side has closed it, or has sent what nobody asked for. */
-bool remote_wire_is_stale(struct remote_wire *wire);
-void remote_wire_trim(struct remote_wire *wire); /* gives much memory back */
+bool mci_remote_wire_is_stale(struct remote_wire *wire);
+void mci_remote_wire_trim(
+    struct remote_wire *wire); /* gives much memory back */
 
 /* ---- slots (remote_slots.c) ---------------------------------------------- */
 
@@ -132,7 +133,9 @@ struct remote_life {
     bool is_lost;         /* the master does not know us */
     uint64_t incarnation; /* of the identity that is being asked for */
     uint64_t fences_done;
-    bool has_news;                      /* fences done, to be told at once */
+    bool has_news;     /* fences done, to be told at once */
+    unsigned failures; /* beats in a row */
+    uint64_t begun_ns; /* when the first one was heard; 0: it was not */
     struct mci_known_attempt *attempts; /* MC_ATTEMPTS_MAX, as below */
     struct mci_stuck *stuck;
     size_t stuck_count;
@@ -181,28 +184,29 @@ struct remote_hello {
     struct mci_remote_self self;
     struct mci_welcome welcome; /* out; its text is not kept */
 };
-MC_CHECK_RESULT enum mc_err remote_hello(struct mci_remote *remote,
-                                         struct remote_wire *wire,
-                                         struct remote_hello *hello);
+MC_CHECK_RESULT enum mc_err mci_remote_hello(struct mci_remote *remote,
+                                             struct remote_wire *wire,
+                                             struct remote_hello *hello);
 
 /* A new identity: numbers begin anew, idle connections are closed. */
-void remote_adopt(struct mci_remote *remote, const struct remote_hello *hello);
+void mci_remote_adopt(struct mci_remote *remote,
+                      const struct remote_hello *hello);
 
 /* Waits on a condition of remote->lock until deadline, and never long. */
-void remote_wait(struct mci_remote *remote, pthread_cond_t *cond,
-                 uint64_t until_ns);
-void remote_cond_init(pthread_cond_t *cond);
+void mci_remote_wait(struct mci_remote *remote, pthread_cond_t *cond,
+                     uint64_t until_ns);
+void mci_remote_cond_init(pthread_cond_t *cond);
 
 /* NULL: none came free within the deadline, or (*err_out) out of memory. */
-struct remote_slot *remote_slot_take(struct mci_remote *remote,
-                                     uint64_t deadline_ns,
-                                     enum mc_err *err_out);
-void remote_slot_give(struct mci_remote *remote, struct remote_slot *slot);
-void remote_slots_reset(struct mci_remote *remote); /* lock is held */
-void remote_slots_fini(struct mci_remote *remote);
+struct remote_slot *mci_remote_slot_take(struct mci_remote *remote,
+                                         uint64_t deadline_ns,
+                                         enum mc_err *err_out);
+void mci_remote_slot_give(struct mci_remote *remote, struct remote_slot *slot);
+void mci_remote_slots_reset(struct mci_remote *remote); /* lock is held */
+void mci_remote_slots_fini(struct mci_remote *remote);
 /* The last numbers of this generation; returns how many. */
-uint32_t remote_slots_list(struct mci_remote *remote, uint64_t generation,
-                           uint64_t numbers_out[MCI_SLOTS_MAX]);
+uint32_t mci_remote_slots_list(struct mci_remote *remote, uint64_t generation,
+                               uint64_t numbers_out[MCI_SLOTS_MAX]);
 
 /* ---- asking (remote_ask.c) ----------------------------------------------- */
 
@@ -236,15 +240,16 @@ struct remote_ask_opts {
 };
 /* On MC_OK the args are to be packed, then run, then end. On an error there is
  * nothing to end. */
-MC_CHECK_RESULT enum mc_err remote_ask_begin(struct mci_remote *remote,
-                                             const struct remote_ask_opts *opts,
-                                             struct remote_ask *ask);
+MC_CHECK_RESULT enum mc_err
+mci_remote_ask_begin(struct mci_remote *remote,
+                     const struct remote_ask_opts *opts,
+                     struct remote_ask *ask);
 /* MC_OK: the unpack stands at the result. */
-MC_CHECK_RESULT enum mc_err remote_ask_run(struct remote_ask *ask);
+MC_CHECK_RESULT enum mc_err mci_remote_ask_run(struct remote_ask *ask);
 /* err: of run, or of reading the result; gives the slot back. A result that was
  * not read to its end, or badly, is MC_ERR_RPC_FAIL. */
-MC_CHECK_RESULT enum mc_err remote_ask_end(struct remote_ask *ask,
-                                           enum mc_err err);
+MC_CHECK_RESULT enum mc_err mci_remote_ask_end(struct remote_ask *ask,
+                                               enum mc_err err);
 
 /* ---- the table (remote_write.c, remote_read.c, remote_remove.c) ---------- */
 
@@ -256,12 +261,12 @@ struct remote_run {
 };
 #define REMOTE_RUN_BYTES ((size_t)(MC_MESSAGE_LEN_MAX - (1 << 20)))
 /* What a text takes at most: it is sent cut to one byte over its limit. */
-static inline size_t remote_text_bytes(struct mc_view text, size_t limit)
+static inline size_t mci_remote_text_bytes(struct mc_view text, size_t limit)
 {
     return 5 + (text.len <= limit ? text.len : limit + 1);
 }
 /* True if a row of so many bytes still goes in; else the run is to be sent. */
-static inline bool remote_run_takes(struct remote_run *run, size_t bytes)
+static inline bool mci_remote_run_takes(struct remote_run *run, size_t bytes)
 {
     if (run->count == MC_ROWS_MAX || bytes > REMOTE_RUN_BYTES - run->bytes) {
         return false;
@@ -271,84 +276,85 @@ static inline bool remote_run_takes(struct remote_run *run, size_t bytes)
     return true;
 }
 
-enum mc_err remote_put_start(void *ctx, const struct mci_call *call,
-                             const struct mc_replicate_config *config,
-                             struct mci_write_row *rows, size_t count);
-enum mc_err remote_upsert_start(void *ctx, const struct mci_call *call,
-                                const struct mc_replicate_config *config,
-                                struct mci_write_row *rows, size_t count);
-enum mc_err remote_put_end(void *ctx, const struct mci_call *call,
-                           struct mci_write_row *rows, size_t count);
-enum mc_err remote_put_revoke(void *ctx, const struct mci_call *call,
-                              struct mci_write_row *rows, size_t count);
-enum mc_err remote_attempt_fate(void *ctx, const struct mci_call *call,
-                                const struct mci_attempt *attempts,
-                                size_t count, enum mci_fate *fates_out);
-enum mc_err remote_attempt_touch(void *ctx, const struct mci_call *call,
+enum mc_err mci_remote_put_start(void *ctx, const struct mci_call *call,
+                                 const struct mc_replicate_config *config,
                                  struct mci_write_row *rows, size_t count);
-enum mc_err remote_get(void *ctx, const struct mci_call *call,
-                       struct mci_read_row *rows, size_t count);
-void remote_release(void *ctx, struct mci_read_row *rows, size_t count);
-enum mc_err remote_exist(void *ctx, const struct mci_call *call,
-                         const struct mc_view *keys, size_t count,
-                         int64_t *results_out);
-enum mc_err remote_get_size(void *ctx, const struct mci_call *call,
-                            const struct mc_view *keys, size_t count,
-                            int64_t *results_out);
-enum mc_err remote_probe(void *ctx, const struct mci_call *call,
-                         const struct mc_view *keys, size_t count,
-                         struct mc_probe *probes_out, int64_t *results_out);
-enum mc_err remote_remove(void *ctx, const struct mci_call *call,
-                          const struct mc_view *keys, size_t count, bool force,
-                          int64_t *results_out);
-enum mc_err remote_remove_by_regex(void *ctx, const struct mci_call *call,
-                                   struct mc_view regex, bool force,
-                                   uint64_t *removed_out);
-enum mc_err remote_remove_all(void *ctx, const struct mci_call *call,
-                              bool force, uint64_t *removed_out);
-enum mc_err remote_list(void *ctx, const struct mci_call *call,
-                        struct mc_view tenant, struct mci_cursor *cursor,
-                        struct mci_page *page);
-enum mc_err remote_stat(void *ctx, const struct mci_call *call,
-                        struct mci_master_stats *stats_out);
+enum mc_err mci_remote_upsert_start(void *ctx, const struct mci_call *call,
+                                    const struct mc_replicate_config *config,
+                                    struct mci_write_row *rows, size_t count);
+enum mc_err mci_remote_put_end(void *ctx, const struct mci_call *call,
+                               struct mci_write_row *rows, size_t count);
+enum mc_err mci_remote_put_revoke(void *ctx, const struct mci_call *call,
+                                  struct mci_write_row *rows, size_t count);
+enum mc_err mci_remote_attempt_fate(void *ctx, const struct mci_call *call,
+                                    const struct mci_attempt *attempts,
+                                    size_t count, enum mci_fate *fates_out);
+enum mc_err mci_remote_attempt_touch(void *ctx, const struct mci_call *call,
+                                     struct mci_write_row *rows, size_t count);
+enum mc_err mci_remote_get(void *ctx, const struct mci_call *call,
+                           struct mci_read_row *rows, size_t count);
+void mci_remote_release(void *ctx, struct mci_read_row *rows, size_t count);
+enum mc_err mci_remote_exist(void *ctx, const struct mci_call *call,
+                             const struct mc_view *keys, size_t count,
+                             int64_t *results_out);
+enum mc_err mci_remote_get_size(void *ctx, const struct mci_call *call,
+                                const struct mc_view *keys, size_t count,
+                                int64_t *results_out);
+enum mc_err mci_remote_probe(void *ctx, const struct mci_call *call,
+                             const struct mc_view *keys, size_t count,
+                             struct mc_probe *probes_out, int64_t *results_out);
+enum mc_err mci_remote_remove(void *ctx, const struct mci_call *call,
+                              const struct mc_view *keys, size_t count,
+                              bool force, int64_t *results_out);
+enum mc_err mci_remote_remove_by_regex(void *ctx, const struct mci_call *call,
+                                       struct mc_view regex, bool force,
+                                       uint64_t *removed_out);
+enum mc_err mci_remote_remove_all(void *ctx, const struct mci_call *call,
+                                  bool force, uint64_t *removed_out);
+enum mc_err mci_remote_list(void *ctx, const struct mci_call *call,
+                            struct mc_view tenant, struct mci_cursor *cursor,
+                            struct mci_page *page);
+enum mc_err mci_remote_master_stat(void *ctx, const struct mci_call *call,
+                                   struct mci_master_stats *stats_out);
 
 /* ---- the book ------------------------------------------------------------ */
 
-void remote_book_init(struct remote_book *book);
-void remote_book_fini(struct remote_book *book);
+void mci_remote_book_init(struct remote_book *book);
+void mci_remote_book_fini(struct remote_book *book);
 /* Room for count more attempts, until they are entered or given up. Errors:
  * MC_ERR_NOMEM, MC_ERR_NO_AVAILABLE_HANDLE (more than MC_ATTEMPTS_MAX). */
-MC_CHECK_RESULT enum mc_err remote_book_promise(struct remote_book *book,
-                                                size_t count);
-void remote_book_unpromise(struct remote_book *book, size_t count);
+MC_CHECK_RESULT enum mc_err mci_remote_book_promise(struct remote_book *book,
+                                                    size_t count);
+void mci_remote_book_unpromise(struct remote_book *book, size_t count);
 /* Enters what a start has opened, which uses up one promise; nothing of another
  * generation than the book's. */
-void remote_book_enter(struct remote_book *book, uint64_t generation,
-                       const struct mci_write_row *row);
-void remote_book_leave(struct remote_book *book, uint64_t attempt);
-void remote_book_clear(struct remote_book *book, uint64_t generation);
-void remote_book_renew(struct remote_book *book,
-                       const struct mci_renewal *renewals, size_t count);
+void mci_remote_book_enter(struct remote_book *book, uint64_t generation,
+                           const struct mci_write_row *row);
+void mci_remote_book_leave(struct remote_book *book, uint64_t attempt);
+void mci_remote_book_clear(struct remote_book *book, uint64_t generation);
+void mci_remote_book_renew(struct remote_book *book,
+                           const struct mci_renewal *renewals, size_t count);
 /* The open ones, at most MC_ATTEMPTS_MAX; returns how many. */
-uint32_t remote_book_list(struct remote_book *book, uint64_t now_ns,
-                          struct mci_known_attempt *attempts_out);
+uint32_t mci_remote_book_list(struct remote_book *book, uint64_t now_ns,
+                              struct mci_known_attempt *attempts_out);
 
 /* ---- segments ------------------------------------------------------------ */
 
-void remote_segments_init(struct remote_segments *segments);
-void remote_segments_fini(struct remote_segments *segments);
+void mci_remote_segments_init(struct remote_segments *segments);
+void mci_remote_segments_fini(struct remote_segments *segments);
 /* What is known is known no more; rows stay readable for a while. */
-void remote_segments_void(struct remote_segments *segments, uint64_t generation,
-                          uint64_t now_ns);
+void mci_remote_segments_void(struct remote_segments *segments,
+                              uint64_t generation, uint64_t now_ns);
 
 /* ---- life ---------------------------------------------------------------- */
 
-MC_CHECK_RESULT enum mc_err remote_life_start(struct mci_remote *remote);
-void remote_life_stop(struct mci_remote *remote);
-void remote_life_fini(struct mci_remote *remote);
+MC_CHECK_RESULT enum mc_err mci_remote_life_start(struct mci_remote *remote);
+void mci_remote_life_stop(struct mci_remote *remote);
+void mci_remote_life_fini(struct mci_remote *remote);
 /* A call has seen that the master does not know this generation. */
-void remote_life_suspect(struct mci_remote *remote, uint64_t generation);
-void remote_life_hurry(struct mci_remote *remote); /* a beat now */
-bool remote_life_is_current(const struct mci_remote *remote);
-MC_CHECK_RESULT enum mc_err remote_draw_incarnation(uint64_t *incarnation_out);
+void mci_remote_life_suspect(struct mci_remote *remote, uint64_t generation);
+void mci_remote_life_hurry(struct mci_remote *remote); /* a beat now */
+bool mci_remote_life_is_current(const struct mci_remote *remote);
+MC_CHECK_RESULT enum mc_err
+mci_remote_draw_incarnation(uint64_t *incarnation_out);
 #endif

@@ -24,16 +24,16 @@
 
 /* ---- beginning ----------------------------------------------------------- */
 
-enum mc_err remote_ask_begin(struct mci_remote *remote,
-                             const struct remote_ask_opts *opts,
-                             struct remote_ask *ask)
+enum mc_err mci_remote_ask_begin(struct mci_remote *remote,
+                                 const struct remote_ask_opts *opts,
+                                 struct remote_ask *ask)
 {
     uint64_t deadline_ns = opts->deadline_ns;
     enum mc_err err = MC_OK;
     if (deadline_ns == 0) {
         deadline_ns = mci_clock_deadline(mci_clock_ns(), remote->timeout_ms);
     }
-    struct remote_slot *slot = remote_slot_take(remote, deadline_ns, &err);
+    struct remote_slot *slot = mci_remote_slot_take(remote, deadline_ns, &err);
     if (!slot) {
         return err;
     }
@@ -44,7 +44,7 @@ enum mc_err remote_ask_begin(struct mci_remote *remote,
                                .epoch = opts->epoch,
                                .backoff_ns = BACKOFF_FIRST_NS,
                                .slot = slot};
-    remote_wire_begin(&slot->wire, &ask->pack);
+    mci_remote_wire_begin(&slot->wire, &ask->pack);
     return MC_OK;
 }
 
@@ -89,7 +89,7 @@ static void follow_identity(struct remote_ask *ask)
     }
     (void)pthread_mutex_unlock(&remote->lock);
     if (is_other) {
-        remote_wire_drop(&slot->wire);
+        mci_remote_wire_drop(&slot->wire);
         ask->has_number = false;
         ask->is_sent = false;
     }
@@ -105,13 +105,14 @@ static bool is_of_old_identity(const struct remote_ask *ask)
 static bool await_identity(struct remote_ask *ask)
 {
     struct mci_remote *remote = ask->remote;
-    remote_life_suspect(remote, ask->generation);
-    if (remote_life_is_current(remote) || atomic_load(&remote->life.stops)) {
+    mci_remote_life_suspect(remote, ask->generation);
+    if (mci_remote_life_is_current(remote) ||
+        atomic_load(&remote->life.stops)) {
         return false;
     }
     (void)pthread_mutex_lock(&remote->lock);
     while (!is_of_old_identity(ask) && mci_clock_ns() < ask->deadline_ns) {
-        remote_wait(remote, &remote->changed, ask->deadline_ns);
+        mci_remote_wait(remote, &remote->changed, ask->deadline_ns);
     }
     (void)pthread_mutex_unlock(&remote->lock);
     return is_of_old_identity(ask);
@@ -129,7 +130,7 @@ static enum mc_err connect_slot(struct remote_ask *ask)
                                                     ? limit_ns
                                                     : ask->deadline_ns,
                                  .self = ask->self};
-    return remote_hello(remote, &ask->slot->wire, &hello);
+    return mci_remote_hello(remote, &ask->slot->wire, &hello);
 }
 
 /* Sends what is due before the slot may be used again (SAFETY C.3). Goes over
@@ -146,17 +147,17 @@ static enum mc_err cancel_given_up(struct remote_ask *ask)
     request.op = MCI_OP_CANCEL;
     request.tenant = mc_view_make(NULL, 0);
     mci_buf_init(&wire->out, REMOTE_HEAD_ROOM * 2);
-    remote_wire_begin(wire, &pack);
+    mci_remote_wire_begin(wire, &pack);
     mci_pack_nil(&pack);
     enum mc_err err = mci_pack_done(&pack);
     if (err == MC_OK) {
-        err = remote_wire_send(wire, &request, ask->deadline_ns, &is_whole);
+        err = mci_remote_wire_send(wire, &request, ask->deadline_ns, &is_whole);
     }
     mci_buf_fini(&wire->out);
     wire->out = request_bytes;
     if (err == MC_OK) {
-        err = remote_wire_recv(wire, &request, ask->deadline_ns, &answer,
-                               &unpack);
+        err = mci_remote_wire_recv(wire, &request, ask->deadline_ns, &answer,
+                                   &unpack);
     }
     if (err != MC_OK) {
         return err;
@@ -170,8 +171,8 @@ static enum mc_err make_ready(struct remote_ask *ask)
     struct remote_slot *slot = ask->slot;
     enum mc_err err = MC_OK;
     if (slot->wire.stream && mci_clock_ns() - slot->used_ns > IDLE_NS &&
-        remote_wire_is_stale(&slot->wire)) {
-        remote_wire_drop(&slot->wire);
+        mci_remote_wire_is_stale(&slot->wire)) {
+        mci_remote_wire_drop(&slot->wire);
     }
     if (!slot->wire.stream) {
         err = connect_slot(ask);
@@ -201,11 +202,12 @@ static enum mc_err try_once(struct remote_ask *ask, enum mc_err *code_out)
     struct mci_request request = request_of(ask);
     bool is_whole = false;
     slot->used_ns = mci_clock_ns();
-    err = remote_wire_send(&slot->wire, &request, ask->deadline_ns, &is_whole);
+    err = mci_remote_wire_send(&slot->wire, &request, ask->deadline_ns,
+                               &is_whole);
     ask->is_sent = ask->is_sent || is_whole;
     if (err == MC_OK) {
-        err = remote_wire_recv(&slot->wire, &request, ask->deadline_ns, &answer,
-                               &ask->unpack);
+        err = mci_remote_wire_recv(&slot->wire, &request, ask->deadline_ns,
+                                   &answer, &ask->unpack);
     }
     if (err == MC_OK) {
         *code_out = answer.code;
@@ -217,11 +219,11 @@ static enum mc_err try_once(struct remote_ask *ask, enum mc_err *code_out)
  * reads, any later number is enough. */
 static void give_up(struct remote_ask *ask)
 {
-    remote_wire_drop(&ask->slot->wire);
+    mci_remote_wire_drop(&ask->slot->wire);
     if (ask->is_sent && mci_op_mutates(ask->op)) {
         ask->slot->is_doubtful = true;
         atomic_fetch_add(&ask->slot->number, 1);
-        remote_life_hurry(ask->remote);
+        mci_remote_life_hurry(ask->remote);
     }
 }
 
@@ -248,7 +250,7 @@ static void pause_before_retry(struct remote_ask *ask)
                                                            : BACKOFF_MAX_NS;
     (void)pthread_mutex_lock(&remote->lock);
     while (!is_of_old_identity(ask) && mci_clock_ns() < until_ns) {
-        remote_wait(remote, &remote->changed, until_ns);
+        mci_remote_wait(remote, &remote->changed, until_ns);
     }
     (void)pthread_mutex_unlock(&remote->lock);
     atomic_fetch_add(&remote->retries, 1);
@@ -258,7 +260,7 @@ static void pause_before_retry(struct remote_ask *ask)
 static enum mc_err after_unknown(struct remote_ask *ask, bool was_sent)
 {
     if (was_sent && mci_op_mutates(ask->op)) {
-        remote_life_suspect(ask->remote, ask->generation);
+        mci_remote_life_suspect(ask->remote, ask->generation);
         return MC_ERR_RPC_TIMEOUT;
     }
     ask->is_sent = false;
@@ -279,7 +281,7 @@ static enum mc_err after_stale(const struct remote_ask *ask, bool was_sent)
 static enum mc_err after_failure(struct remote_ask *ask, enum mc_err err)
 {
     bool is_broken = err == MC_ERR_RPC_FAIL || err == MC_ERR_RPC_TIMEOUT;
-    remote_wire_drop(&ask->slot->wire);
+    mci_remote_wire_drop(&ask->slot->wire);
     if (is_broken && mci_clock_ns() < ask->deadline_ns) {
         pause_before_retry(ask);
         return MC_OK;
@@ -328,7 +330,7 @@ static enum mc_err run_tries(struct remote_ask *ask)
     return err;
 }
 
-enum mc_err remote_ask_run(struct remote_ask *ask)
+enum mc_err mci_remote_ask_run(struct remote_ask *ask)
 {
     struct mci_remote *remote = ask->remote;
     enum mc_err err = mci_pack_done(&ask->pack);
@@ -349,7 +351,7 @@ enum mc_err remote_ask_run(struct remote_ask *ask)
     return err;
 }
 
-enum mc_err remote_ask_end(struct remote_ask *ask, enum mc_err err)
+enum mc_err mci_remote_ask_end(struct remote_ask *ask, enum mc_err err)
 {
     if (err == MC_OK && mci_unpack_done(&ask->unpack) != MCI_UNPACK_OK) {
         mc_log(MC_LOG_WARN, "master %s: %s: an answer that cannot be read",
@@ -357,6 +359,6 @@ enum mc_err remote_ask_end(struct remote_ask *ask, enum mc_err err)
         give_up(ask);
         err = MC_ERR_RPC_FAIL;
     }
-    remote_slot_give(ask->remote, ask->slot);
+    mci_remote_slot_give(ask->remote, ask->slot);
     return err;
 }

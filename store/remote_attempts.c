@@ -18,14 +18,14 @@ struct remote_known {
     struct mc_grant grants[MCI_REPLICAS_MAX];
 };
 
-void remote_book_init(struct remote_book *book)
+void mci_remote_book_init(struct remote_book *book)
 {
     memset(book, 0, sizeof *book);
     book->generation = 1;
     (void)pthread_mutex_init(&book->lock, NULL);
 }
 
-void remote_book_fini(struct remote_book *book)
+void mci_remote_book_fini(struct remote_book *book)
 {
     for (uint32_t i = 0; i < book->chunk_count; i++) {
         mci_free(book->chunks[i]);
@@ -90,7 +90,7 @@ static enum mc_err grow_entries(struct remote_book *book)
     return MC_OK;
 }
 
-enum mc_err remote_book_promise(struct remote_book *book, size_t count)
+enum mc_err mci_remote_book_promise(struct remote_book *book, size_t count)
 {
     enum mc_err err = MC_OK;
     (void)pthread_mutex_lock(&book->lock);
@@ -110,7 +110,7 @@ enum mc_err remote_book_promise(struct remote_book *book, size_t count)
     return err;
 }
 
-void remote_book_unpromise(struct remote_book *book, size_t count)
+void mci_remote_book_unpromise(struct remote_book *book, size_t count)
 {
     (void)pthread_mutex_lock(&book->lock);
     book->promised -= (uint32_t)count;
@@ -139,8 +139,8 @@ static void fill(struct remote_known *known, uint32_t place_count,
     memcpy(known->grants, grants, place_count * sizeof *grants);
 }
 
-void remote_book_enter(struct remote_book *book, uint64_t generation,
-                       const struct mci_write_row *row)
+void mci_remote_book_enter(struct remote_book *book, uint64_t generation,
+                           const struct mci_write_row *row)
 {
     uint64_t now_ns = mci_clock_ns();
     (void)pthread_mutex_lock(&book->lock);
@@ -173,7 +173,7 @@ static void take_out(struct remote_book *book, uint32_t *at)
     atomic_fetch_sub(&book->count, 1);
 }
 
-void remote_book_leave(struct remote_book *book, uint64_t attempt)
+void mci_remote_book_leave(struct remote_book *book, uint64_t attempt)
 {
     (void)pthread_mutex_lock(&book->lock);
     uint32_t *at = find(book, attempt);
@@ -183,7 +183,7 @@ void remote_book_leave(struct remote_book *book, uint64_t attempt)
     (void)pthread_mutex_unlock(&book->lock);
 }
 
-void remote_book_clear(struct remote_book *book, uint64_t generation)
+void mci_remote_book_clear(struct remote_book *book, uint64_t generation)
 {
     (void)pthread_mutex_lock(&book->lock);
     book->generation = generation;
@@ -197,8 +197,8 @@ void remote_book_clear(struct remote_book *book, uint64_t generation)
 
 /* ---- what heartbeats say and bring --------------------------------------- */
 
-void remote_book_renew(struct remote_book *book,
-                       const struct mci_renewal *renewals, size_t count)
+void mci_remote_book_renew(struct remote_book *book,
+                           const struct mci_renewal *renewals, size_t count)
 {
     (void)pthread_mutex_lock(&book->lock);
     for (size_t i = 0; i < count; i++) {
@@ -211,8 +211,8 @@ void remote_book_renew(struct remote_book *book,
     (void)pthread_mutex_unlock(&book->lock);
 }
 
-uint32_t remote_book_list(struct remote_book *book, uint64_t now_ns,
-                          struct mci_known_attempt *attempts_out)
+uint32_t mci_remote_book_list(struct remote_book *book, uint64_t now_ns,
+                              struct mci_known_attempt *attempts_out)
 {
     uint32_t count = 0;
     (void)pthread_mutex_lock(&book->lock);

@@ -6,7 +6,7 @@
  *
  * Beats come every heartbeat_ms, and at once when fences were carried out, when a
  * request was given up, or when a call has seen that we are not known. When the
- * master cannot be reached, connecting is tried once per beat.
+ * master cannot be reached, connecting is tried soon, and then once per period.
  */
 #include <signal.h>
 
@@ -16,12 +16,13 @@
 
 #define BEAT_GAP_NS (20 * MCI_NS_PER_MS) /* between beats that are hurried */
 #define ANSWER_MS_MIN 1000
+#define HURRIES 3 /* beats after a failure come in 1/8, 1/4, 1/2 of a period */
 
 enum health { HEALTH_GOOD = 0, HEALTH_UNKNOWN = 1, HEALTH_UNREACHED = 2 };
 
 /* ---- waking -------------------------------------------------------------- */
 
-void remote_life_hurry(struct mci_remote *remote)
+void mci_remote_life_hurry(struct mci_remote *remote)
 {
     (void)pthread_mutex_lock(&remote->lock);
     remote->life.is_due = true;
@@ -30,14 +31,14 @@ void remote_life_hurry(struct mci_remote *remote)
 }
 
 /* The next beat will ask the master itself. */
-void remote_life_suspect(struct mci_remote *remote, uint64_t generation)
+void mci_remote_life_suspect(struct mci_remote *remote, uint64_t generation)
 {
     if (atomic_load(&remote->generation) == generation) {
-        remote_life_hurry(remote);
+        mci_remote_life_hurry(remote);
     }
 }
 
-bool remote_life_is_current(const struct mci_remote *remote)
+bool mci_remote_life_is_current(const struct mci_remote *remote)
 {
     return remote->life.is_started &&
            pthread_equal(pthread_self(), remote->life.thread) != 0;
@@ -86,12 +87,12 @@ static enum mc_err send_beat(struct mci_remote *remote,
                                  .stuck = life->stuck,
                                  .stuck_count = (uint32_t)life->stuck_count};
     /* Slots before the book: remote.h says why. */
-    beat.slot_count =
-        remote_slots_list(remote, atomic_load(&remote->generation), numbers);
+    beat.slot_count = mci_remote_slots_list(
+        remote, atomic_load(&remote->generation), numbers);
     beat.attempt_count =
-        remote_book_list(&remote->book, now_ns, life->attempts);
+        mci_remote_book_list(&remote->book, now_ns, life->attempts);
     beat.clock_ns = mci_clock_ns();
-    remote_wire_begin(&life->wire, &pack);
+    mci_remote_wire_begin(&life->wire, &pack);
     mci_heartbeat_pack(&pack, &beat);
     enum mc_err err = mci_pack_done(&pack);
     if (err != MC_OK) {
@@ -107,7 +108,8 @@ static enum mc_err send_beat(struct mci_remote *remote,
                                     .client = self.client,
                                     .incarnation = self.incarnation,
                                     .epoch = self.epoch};
-    return remote_wire_send(&life->wire, request, now_ns + patience, &is_whole);
+    return mci_remote_wire_send(&life->wire, request, now_ns + patience,
+                                &is_whole);
 }
 
 /* MC_ERR_CLIENT_NOT_FOUND: we are not known. */
@@ -120,9 +122,9 @@ static enum mc_err exchange_beat(struct mci_remote *remote,
     struct mci_unpack unpack;
     enum mc_err err = send_beat(remote, &request);
     if (err == MC_OK) {
-        err = remote_wire_recv(&life->wire, &request,
-                               mci_clock_ns() + patience_ns(remote), &answer,
-                               &unpack);
+        err = mci_remote_wire_recv(&life->wire, &request,
+                                   mci_clock_ns() + patience_ns(remote),
+                                   &answer, &unpack);
     }
     if (err != MC_OK || answer.code != MC_OK) {
         return err != MC_OK ? err : answer.code;
@@ -182,9 +184,9 @@ static bool fences_rise(const struct mci_pulse *pulse)
 static void take_pulse(struct mci_remote *remote, const struct mci_pulse *pulse)
 {
     struct mci_remote_events *events = &remote->events;
-    remote_book_renew(&remote->book, pulse->renewals, pulse->renewal_count);
+    mci_remote_book_renew(&remote->book, pulse->renewals, pulse->renewal_count);
     for (uint32_t i = 0; i < pulse->closed_count; i++) {
-        remote_book_leave(&remote->book, pulse->closed[i]);
+        mci_remote_book_leave(&remote->book, pulse->closed[i]);
     }
     if (pulse->closed_count > 0 && events->closed) {
         events->closed(events->ctx, pulse->closed, pulse->closed_count);
@@ -197,6 +199,21 @@ static void take_pulse(struct mci_remote *remote, const struct mci_pulse *pulse)
     }
 }
 
+/* A master places nothing in the memory of a client whose clock it has not heard
+ * of, so a new incarnation says it before anything is mounted. What fails here is
+ * tried again by the next beat. */
+static bool beat_first(struct mci_remote *remote)
+{
+    struct mci_pulse pulse = {.fence_count = 0};
+    if (exchange_beat(remote, &pulse) != MC_OK) {
+        mci_remote_wire_drop(&remote->life.wire);
+        return false;
+    }
+    atomic_fetch_add(&remote->heartbeats, 1);
+    take_pulse(remote, &pulse);
+    return true;
+}
+
 /* ---- a new incarnation --------------------------------------------------- */
 
 static void begin_anew(struct mci_remote *remote,
@@ -207,19 +224,20 @@ static void begin_anew(struct mci_remote *remote,
     life->incarnation = 0;
     life->fences_done = 0;
     life->stuck_count = 0;
-    life->has_news = true;
     /* What the old one wrote is over before anybody writes as the new one. */
     uint64_t next = atomic_load(&remote->generation) + 1;
-    remote_book_clear(&remote->book, next);
-    remote_segments_void(&remote->segments, next, mci_clock_ns());
-    remote_adopt(remote, hello);
+    mci_remote_book_clear(&remote->book, next);
+    mci_remote_segments_void(&remote->segments, next, mci_clock_ns());
+    mci_remote_adopt(remote, hello);
     atomic_fetch_add(&remote->renewals, 1);
     atomic_store(&remote->health, HEALTH_GOOD);
     mc_log(MC_LOG_INFO, "master %s: known as client %u from now on",
            remote->address.host, hello->self.client);
+    (void)beat_first(remote);
     if (remote->events.renewed) {
         remote->events.renewed(remote->events.ctx);
     }
+    life->has_news = true;
 }
 
 /* Asks for a new incarnation, the same one until it is granted. */
@@ -228,7 +246,7 @@ static enum mc_err renew(struct mci_remote *remote)
     struct remote_life *life = &remote->life;
     enum mc_err err = MC_OK;
     if (life->incarnation == 0) {
-        err = remote_draw_incarnation(&life->incarnation);
+        err = mci_remote_draw_incarnation(&life->incarnation);
     }
     if (err != MC_OK) {
         return err;
@@ -237,7 +255,7 @@ static enum mc_err renew(struct mci_remote *remote)
                                  .deadline_ns =
                                      mci_clock_ns() + patience_ns(remote),
                                  .self = {.incarnation = life->incarnation}};
-    err = remote_hello(remote, &life->wire, &hello);
+    err = mci_remote_hello(remote, &life->wire, &hello);
     if (err == MC_ERR_CLIENT_NOT_FOUND) {
         life->incarnation = 0; /* that one has been expired meanwhile */
     }
@@ -253,7 +271,7 @@ static enum mc_err reconnect(struct mci_remote *remote)
                                  .deadline_ns =
                                      mci_clock_ns() + patience_ns(remote),
                                  .self = mci_remote_self(remote)};
-    return remote_hello(remote, &remote->life.wire, &hello);
+    return mci_remote_hello(remote, &remote->life.wire, &hello);
 }
 
 /* ---- the thread ---------------------------------------------------------- */
@@ -317,21 +335,31 @@ static enum mc_err beat(struct mci_remote *remote)
     return err;
 }
 
+/* After a beat that failed the next ones come sooner, since a master waits for
+ * two periods after a connection was closed. */
+static unsigned hurry_of(const struct remote_life *life)
+{
+    return life->failures > 0 && life->failures <= HURRIES
+               ? HURRIES + 1 - life->failures
+               : 0;
+}
+
 /* Waits for the next beat; false: the end. */
 static bool await_beat(struct mci_remote *remote, uint64_t begun_ns)
 {
     struct remote_life *life = &remote->life;
     (void)pthread_mutex_lock(&remote->lock);
-    uint64_t due_ns = begun_ns + (uint64_t)remote->heartbeat_ms * MCI_NS_PER_MS;
+    uint64_t period_ns = (uint64_t)remote->heartbeat_ms * MCI_NS_PER_MS;
+    uint64_t due_ns = begun_ns + (period_ns >> hurry_of(life));
     bool is_good = atomic_load(&remote->health) == HEALTH_GOOD;
-    uint64_t gap_ns = is_good ? BEAT_GAP_NS : (due_ns - begun_ns) / 2;
+    uint64_t gap_ns = is_good ? BEAT_GAP_NS : period_ns / 2;
     while (!atomic_load(&life->stops)) {
         uint64_t now_ns = mci_clock_ns();
         uint64_t until_ns = life->is_due ? begun_ns + gap_ns : due_ns;
         if (life->has_news || now_ns >= until_ns || now_ns < begun_ns) {
             break;
         }
-        remote_wait(remote, &life->wake, until_ns);
+        mci_remote_wait(remote, &life->wake, until_ns);
     }
     life->is_due = false;
     (void)pthread_mutex_unlock(&remote->lock);
@@ -341,14 +369,15 @@ static bool await_beat(struct mci_remote *remote, uint64_t begun_ns)
 static void *run_life(void *ctx)
 {
     struct mci_remote *remote = ctx;
-    uint64_t begun_ns = 0;
+    uint64_t begun_ns = remote->life.begun_ns;
     while (await_beat(remote, begun_ns)) {
         begun_ns = mci_clock_ns();
         enum mc_err err = beat(remote);
         if (err != MC_OK) {
-            remote_wire_drop(&remote->life.wire);
+            mci_remote_wire_drop(&remote->life.wire);
         }
-        remote_wire_trim(&remote->life.wire);
+        remote->life.failures = err == MC_OK ? 0 : remote->life.failures + 1;
+        mci_remote_wire_trim(&remote->life.wire);
         /* A beat that was broken off by the end says nothing of the master, and
          * goodbye is to be said to it. */
         if (err == MC_OK || !atomic_load(&remote->life.stops)) {
@@ -373,7 +402,7 @@ static enum mc_err make_rooms(struct remote_life *life)
     return is_whole ? MC_OK : MC_ERR_NOMEM;
 }
 
-enum mc_err remote_life_start(struct mci_remote *remote)
+enum mc_err mci_remote_life_start(struct mci_remote *remote)
 {
     struct remote_life *life = &remote->life;
     sigset_t all;
@@ -382,6 +411,7 @@ enum mc_err remote_life_start(struct mci_remote *remote)
     if (err != MC_OK) {
         return err;
     }
+    life->begun_ns = beat_first(remote) ? mci_clock_ns() : 0;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &old);
     (void)pthread_mutex_lock(&remote->lock);
@@ -392,7 +422,7 @@ enum mc_err remote_life_start(struct mci_remote *remote)
     return life->is_started ? MC_OK : MC_ERR_INTERNAL_ERROR;
 }
 
-void remote_life_stop(struct mci_remote *remote)
+void mci_remote_life_stop(struct mci_remote *remote)
 {
     struct remote_life *life = &remote->life;
     (void)pthread_mutex_lock(&remote->lock);
@@ -405,10 +435,10 @@ void remote_life_stop(struct mci_remote *remote)
     }
 }
 
-void remote_life_fini(struct mci_remote *remote)
+void mci_remote_life_fini(struct mci_remote *remote)
 {
     struct remote_life *life = &remote->life;
-    remote_wire_fini(&life->wire);
+    mci_remote_wire_fini(&life->wire);
     mci_free(life->attempts);
     mci_free(life->stuck);
     mci_free(life->room.fences);

@@ -77,16 +77,16 @@ static enum mc_err get_run(struct mci_remote *remote,
 {
     const struct remote_ask_opts opts = opts_of(call, MCI_OP_GET);
     struct remote_ask ask;
-    enum mc_err err = remote_ask_begin(remote, &opts, &ask);
+    enum mc_err err = mci_remote_ask_begin(remote, &opts, &ask);
     if (err != MC_OK) {
         return err;
     }
     pack_read_keys(&ask.pack, rows, count);
-    err = remote_ask_run(&ask);
+    err = mci_remote_ask_run(&ask);
     if (err == MC_OK) {
         read_read_rows(&ask, call, rows, count);
     }
-    return remote_ask_end(&ask, err);
+    return mci_remote_ask_end(&ask, err);
 }
 
 static void refuse_reads(struct mci_read_row *rows, size_t count,
@@ -100,16 +100,16 @@ static void refuse_reads(struct mci_read_row *rows, size_t count,
     }
 }
 
-enum mc_err remote_get(void *ctx, const struct mci_call *call,
-                       struct mci_read_row *rows, size_t count)
+enum mc_err mci_remote_get(void *ctx, const struct mci_call *call,
+                           struct mci_read_row *rows, size_t count)
 {
     struct remote_run run = {.at = 0};
     enum mc_err err = MC_OK;
     do {
         while (run.at + run.count < count &&
-               remote_run_takes(&run,
-                                remote_text_bytes(rows[run.at + run.count].key,
-                                                  MC_KEY_LEN_MAX))) {
+               mci_remote_run_takes(
+                   &run, mci_remote_text_bytes(rows[run.at + run.count].key,
+                                               MC_KEY_LEN_MAX))) {
         }
         err = get_run(ctx, call, &rows[run.at], run.count);
         run = (struct remote_run){.at = run.at + run.count};
@@ -121,7 +121,7 @@ enum mc_err remote_get(void *ctx, const struct mci_call *call,
 }
 
 /* Nothing is held in another process. */
-void remote_release(void *ctx, struct mci_read_row *rows, size_t count)
+void mci_remote_release(void *ctx, struct mci_read_row *rows, size_t count)
 {
     (void)ctx;
     for (size_t i = 0; i < count; i++) {
@@ -146,12 +146,12 @@ static enum mc_err question_run(const struct question *question, size_t at,
 {
     const struct remote_ask_opts opts = opts_of(question->call, question->op);
     struct remote_ask ask;
-    enum mc_err err = remote_ask_begin(question->remote, &opts, &ask);
+    enum mc_err err = mci_remote_ask_begin(question->remote, &opts, &ask);
     if (err != MC_OK) {
         return err;
     }
     mci_keys_pack(&ask.pack, &question->keys[at], count);
-    err = remote_ask_run(&ask);
+    err = mci_remote_ask_run(&ask);
     if (err == MC_OK) {
         expect_rows(&ask.unpack, count);
         for (size_t i = at; i < at + count; i++) {
@@ -161,7 +161,7 @@ static enum mc_err question_run(const struct question *question, size_t at,
                     : mci_result_unpack(&ask.unpack);
         }
     }
-    return remote_ask_end(&ask, err);
+    return mci_remote_ask_end(&ask, err);
 }
 
 static enum mc_err ask_keys(const struct question *question, size_t count)
@@ -169,10 +169,11 @@ static enum mc_err ask_keys(const struct question *question, size_t count)
     struct remote_run run = {.at = 0};
     enum mc_err err = MC_OK;
     do {
-        while (run.at + run.count < count &&
-               remote_run_takes(
-                   &run, remote_text_bytes(question->keys[run.at + run.count],
-                                           MC_KEY_LEN_MAX))) {
+        while (
+            run.at + run.count < count &&
+            mci_remote_run_takes(
+                &run, mci_remote_text_bytes(question->keys[run.at + run.count],
+                                            MC_KEY_LEN_MAX))) {
         }
         err = question_run(question, run.at, run.count);
         run = (struct remote_run){.at = run.at + run.count};
@@ -180,9 +181,9 @@ static enum mc_err ask_keys(const struct question *question, size_t count)
     return err == MC_OK ? MC_OK : refuse(question->results, count, err);
 }
 
-enum mc_err remote_exist(void *ctx, const struct mci_call *call,
-                         const struct mc_view *keys, size_t count,
-                         int64_t *results_out)
+enum mc_err mci_remote_exist(void *ctx, const struct mci_call *call,
+                             const struct mc_view *keys, size_t count,
+                             int64_t *results_out)
 {
     const struct question question = {.remote = ctx,
                                       .call = call,
@@ -192,9 +193,9 @@ enum mc_err remote_exist(void *ctx, const struct mci_call *call,
     return ask_keys(&question, count);
 }
 
-enum mc_err remote_get_size(void *ctx, const struct mci_call *call,
-                            const struct mc_view *keys, size_t count,
-                            int64_t *results_out)
+enum mc_err mci_remote_get_size(void *ctx, const struct mci_call *call,
+                                const struct mc_view *keys, size_t count,
+                                int64_t *results_out)
 {
     const struct question question = {.remote = ctx,
                                       .call = call,
@@ -204,9 +205,9 @@ enum mc_err remote_get_size(void *ctx, const struct mci_call *call,
     return ask_keys(&question, count);
 }
 
-enum mc_err remote_probe(void *ctx, const struct mci_call *call,
-                         const struct mc_view *keys, size_t count,
-                         struct mc_probe *probes_out, int64_t *results_out)
+enum mc_err mci_remote_probe(void *ctx, const struct mci_call *call,
+                             const struct mc_view *keys, size_t count,
+                             struct mc_probe *probes_out, int64_t *results_out)
 {
     const struct question question = {.remote = ctx,
                                       .call = call,
@@ -268,27 +269,27 @@ static void read_page(struct mci_unpack *unpack, struct mci_cursor *cursor,
     cursor->at_end = head.at_end;
 }
 
-enum mc_err remote_list(void *ctx, const struct mci_call *call,
-                        struct mc_view tenant, struct mci_cursor *cursor,
-                        struct mci_page *page)
+enum mc_err mci_remote_list(void *ctx, const struct mci_call *call,
+                            struct mc_view tenant, struct mci_cursor *cursor,
+                            struct mci_page *page)
 {
     const struct remote_ask_opts opts = {
         .op = MCI_OP_LIST, .tenant = tenant, .deadline_ns = call->deadline_ns};
     const struct mci_list_head head = {
         .shard = cursor->shard, .tag = cursor->tag, .is_all = tenant.len == 0};
     struct remote_ask ask;
-    enum mc_err err = remote_ask_begin(ctx, &opts, &ask);
+    enum mc_err err = mci_remote_ask_begin(ctx, &opts, &ask);
     if (err != MC_OK) {
         return err;
     }
     page->count = 0;
     page->bytes_len = 0;
     mci_list_args_pack(&ask.pack, &head);
-    err = remote_ask_run(&ask);
+    err = mci_remote_ask_run(&ask);
     if (err == MC_OK) {
         read_page(&ask.unpack, cursor, page);
     }
-    err = remote_ask_end(&ask, err);
+    err = mci_remote_ask_end(&ask, err);
     if (err != MC_OK) {
         page->count = 0;
     }
@@ -315,12 +316,12 @@ enum mc_err mci_remote_figures(struct mci_remote *remote,
     struct mci_stat_words words = {.count = 0};
     struct mc_publisher_stats events = {.enabled = false};
     struct remote_ask ask;
-    enum mc_err err = remote_ask_begin(remote, &opts, &ask);
+    enum mc_err err = mci_remote_ask_begin(remote, &opts, &ask);
     if (err != MC_OK) {
         return err;
     }
     mci_pack_nil(&ask.pack);
-    err = remote_ask_run(&ask);
+    err = mci_remote_ask_run(&ask);
     if (err == MC_OK) {
         mci_stat_unpack(&ask.unpack, &words);
         mci_stat_words_get_events(&words, &events);
@@ -329,7 +330,7 @@ enum mc_err mci_remote_figures(struct mci_remote *remote,
         copy_endpoint(events.replay_endpoint, sizeof events.replay_endpoint,
                       words.recovery_endpoint);
     }
-    err = remote_ask_end(&ask, err);
+    err = mci_remote_ask_end(&ask, err);
     if (err == MC_OK) {
         mci_stat_words_get(&words, master_out);
         *events_out = events;
@@ -337,8 +338,8 @@ enum mc_err mci_remote_figures(struct mci_remote *remote,
     return err;
 }
 
-enum mc_err remote_stat(void *ctx, const struct mci_call *call,
-                        struct mci_master_stats *stats_out)
+enum mc_err mci_remote_master_stat(void *ctx, const struct mci_call *call,
+                                   struct mci_master_stats *stats_out)
 {
     struct mc_publisher_stats events;
     return mci_remote_figures(ctx, call, stats_out, &events);

@@ -24,12 +24,12 @@ static enum mc_err remove_run(const struct removal *removal, size_t at,
 {
     const struct remote_ask_opts opts = opts_of(removal->call, MCI_OP_REMOVE);
     struct remote_ask ask;
-    enum mc_err err = remote_ask_begin(removal->remote, &opts, &ask);
+    enum mc_err err = mci_remote_ask_begin(removal->remote, &opts, &ask);
     if (err != MC_OK) {
         return err;
     }
     mci_remove_pack(&ask.pack, removal->force, &removal->keys[at], count);
-    err = remote_ask_run(&ask);
+    err = mci_remote_ask_run(&ask);
     if (err == MC_OK) {
         if (mci_rows_unpack(&ask.unpack) != count) {
             mci_unpack_refuse(&ask.unpack, MCI_UNPACK_ERROR_LENGTH);
@@ -38,7 +38,7 @@ static enum mc_err remove_run(const struct removal *removal, size_t at,
             removal->results[i] = mci_result_unpack(&ask.unpack);
         }
     }
-    return remote_ask_end(&ask, err);
+    return mci_remote_ask_end(&ask, err);
 }
 
 static void refuse(int64_t *results, size_t count, enum mc_err err)
@@ -48,17 +48,17 @@ static void refuse(int64_t *results, size_t count, enum mc_err err)
     }
 }
 
-enum mc_err remote_remove(void *ctx, const struct mci_call *call,
-                          const struct mc_view *keys, size_t count, bool force,
-                          int64_t *results_out)
+enum mc_err mci_remote_remove(void *ctx, const struct mci_call *call,
+                              const struct mc_view *keys, size_t count,
+                              bool force, int64_t *results_out)
 {
     const struct removal removal = {ctx, call, keys, force, results_out};
     struct remote_run run = {.at = 0};
     do {
-        while (
-            run.at + run.count < count &&
-            remote_run_takes(&run, remote_text_bytes(keys[run.at + run.count],
-                                                     MC_KEY_LEN_MAX))) {
+        while (run.at + run.count < count &&
+               mci_remote_run_takes(
+                   &run, mci_remote_text_bytes(keys[run.at + run.count],
+                                               MC_KEY_LEN_MAX))) {
         }
         enum mc_err err = remove_run(&removal, run.at, run.count);
         if (err != MC_OK && run.at == 0) {
@@ -85,38 +85,38 @@ static enum mc_err end_count(struct remote_ask *ask, enum mc_err err,
         removed = mci_unpack_u64(&ask->unpack, UINT64_MAX);
         has_count = ask->unpack.error == MCI_UNPACK_OK;
     }
-    err = remote_ask_end(ask, err);
+    err = mci_remote_ask_end(ask, err);
     if (has_count && (err == MC_OK || err == MC_ERR_RPC_TIMEOUT)) {
         *removed_out = removed;
     }
     return err;
 }
 
-enum mc_err remote_remove_by_regex(void *ctx, const struct mci_call *call,
-                                   struct mc_view regex, bool force,
-                                   uint64_t *removed_out)
+enum mc_err mci_remote_remove_by_regex(void *ctx, const struct mci_call *call,
+                                       struct mc_view regex, bool force,
+                                       uint64_t *removed_out)
 {
     const struct remote_ask_opts opts = opts_of(call, MCI_OP_REMOVE_BY_REGEX);
     struct remote_ask ask;
-    enum mc_err err = remote_ask_begin(ctx, &opts, &ask);
+    enum mc_err err = mci_remote_ask_begin(ctx, &opts, &ask);
     if (err != MC_OK) {
         return err;
     }
     mci_regex_pack(&ask.pack, force, regex);
-    err = remote_ask_run(&ask);
+    err = mci_remote_ask_run(&ask);
     return end_count(&ask, err, removed_out);
 }
 
-enum mc_err remote_remove_all(void *ctx, const struct mci_call *call,
-                              bool force, uint64_t *removed_out)
+enum mc_err mci_remote_remove_all(void *ctx, const struct mci_call *call,
+                                  bool force, uint64_t *removed_out)
 {
     const struct remote_ask_opts opts = opts_of(call, MCI_OP_REMOVE_ALL);
     struct remote_ask ask;
-    enum mc_err err = remote_ask_begin(ctx, &opts, &ask);
+    enum mc_err err = mci_remote_ask_begin(ctx, &opts, &ask);
     if (err != MC_OK) {
         return err;
     }
     mci_pack_bool(&ask.pack, force);
-    err = remote_ask_run(&ask);
+    err = mci_remote_ask_run(&ask);
     return end_count(&ask, err, removed_out);
 }

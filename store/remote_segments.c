@@ -20,7 +20,7 @@ struct remote_row {
     char texts[];
 };
 
-void remote_segments_init(struct remote_segments *segments)
+void mci_remote_segments_init(struct remote_segments *segments)
 {
     memset(segments, 0, sizeof *segments);
     segments->generation = 1;
@@ -41,7 +41,7 @@ static void free_void(struct remote_segments *segments, uint64_t before_ns)
     }
 }
 
-void remote_segments_fini(struct remote_segments *segments)
+void mci_remote_segments_fini(struct remote_segments *segments)
 {
     for (uint32_t i = 0; i < segments->capacity; i++) {
         mci_free(segments->table[i]);
@@ -51,8 +51,8 @@ void remote_segments_fini(struct remote_segments *segments)
     (void)pthread_mutex_destroy(&segments->lock);
 }
 
-void remote_segments_void(struct remote_segments *segments, uint64_t generation,
-                          uint64_t now_ns)
+void mci_remote_segments_void(struct remote_segments *segments,
+                              uint64_t generation, uint64_t now_ns)
 {
     (void)pthread_mutex_lock(&segments->lock);
     segments->generation = generation;
@@ -195,17 +195,17 @@ static enum mc_err ask_row(struct mci_remote *remote, uint32_t segment,
     const struct remote_ask_opts opts = {.op = MCI_OP_SEGMENT_GET,
                                          .deadline_ns = deadline_ns};
     struct remote_ask ask;
-    enum mc_err err = remote_ask_begin(remote, &opts, &ask);
+    enum mc_err err = mci_remote_ask_begin(remote, &opts, &ask);
     if (err != MC_OK) {
         return err;
     }
     mci_pack_array(&ask.pack, 1);
     mci_pack_u64(&ask.pack, segment);
-    err = remote_ask_run(&ask);
+    err = mci_remote_ask_run(&ask);
     if (err == MC_OK) {
         err = read_row(&ask, segment, row_out);
     }
-    return remote_ask_end(&ask, err);
+    return mci_remote_ask_end(&ask, err);
 }
 
 enum mc_err mci_remote_segment(struct mci_remote *remote, uint32_t segment,
@@ -234,16 +234,16 @@ enum mc_err mci_remote_mount(struct mci_remote *remote,
                                          .deadline_ns = deadline_ns};
     struct remote_ask ask;
     uint32_t segment = 0;
-    enum mc_err err = remote_ask_begin(remote, &opts, &ask);
+    enum mc_err err = mci_remote_ask_begin(remote, &opts, &ask);
     if (err != MC_OK) {
         return err;
     }
     mci_mount_pack(&ask.pack, mount);
-    err = remote_ask_run(&ask);
+    err = mci_remote_ask_run(&ask);
     if (err == MC_OK) {
         segment = mci_unpack_u32(&ask.unpack, UINT32_MAX);
     }
-    err = remote_ask_end(&ask, err);
+    err = mci_remote_ask_end(&ask, err);
     if (err == MC_OK) {
         *segment_out = segment;
     }
@@ -256,16 +256,16 @@ enum mc_err mci_remote_unmount(struct mci_remote *remote, uint32_t segment,
     const struct remote_ask_opts opts = {.op = MCI_OP_SEGMENT_UNMOUNT,
                                          .deadline_ns = deadline_ns};
     struct remote_ask ask;
-    enum mc_err err = remote_ask_begin(remote, &opts, &ask);
+    enum mc_err err = mci_remote_ask_begin(remote, &opts, &ask);
     if (err != MC_OK) {
         return err;
     }
     mci_unmount_pack(&ask.pack, segment, grace_ms);
-    err = remote_ask_run(&ask);
+    err = mci_remote_ask_run(&ask);
     if (err == MC_OK) {
         mci_unpack_skip(&ask.unpack, MCI_UNPACK_DEPTH_MAX);
     }
-    return remote_ask_end(&ask, err);
+    return mci_remote_ask_end(&ask, err);
 }
 
 enum mc_err mci_remote_segment_status(struct mci_remote *remote,
@@ -276,17 +276,17 @@ enum mc_err mci_remote_segment_status(struct mci_remote *remote,
                                          .deadline_ns = deadline_ns};
     struct remote_ask ask;
     uint32_t status = 0;
-    enum mc_err err = remote_ask_begin(remote, &opts, &ask);
+    enum mc_err err = mci_remote_ask_begin(remote, &opts, &ask);
     if (err != MC_OK) {
         return err;
     }
     mci_pack_array(&ask.pack, 1);
     mci_pack_u64(&ask.pack, segment);
-    err = remote_ask_run(&ask);
+    err = mci_remote_ask_run(&ask);
     if (err == MC_OK) {
         status = mci_unpack_u32(&ask.unpack, MCI_SEGMENT_UNMOUNTING);
     }
-    err = remote_ask_end(&ask, err);
+    err = mci_remote_ask_end(&ask, err);
     if (err == MC_OK) {
         *status_out = (enum mci_segment_status)status;
     }

@@ -8,7 +8,7 @@
 #include "mci_alloc.h"
 #include "remote.h"
 
-void remote_cond_init(pthread_cond_t *cond)
+void mci_remote_cond_init(pthread_cond_t *cond)
 {
     pthread_condattr_t attr;
     (void)pthread_condattr_init(&attr);
@@ -17,8 +17,8 @@ void remote_cond_init(pthread_cond_t *cond)
     (void)pthread_condattr_destroy(&attr);
 }
 
-void remote_wait(struct mci_remote *remote, pthread_cond_t *cond,
-                 uint64_t until_ns)
+void mci_remote_wait(struct mci_remote *remote, pthread_cond_t *cond,
+                     uint64_t until_ns)
 {
     uint64_t now_ns = mci_clock_ns();
     uint64_t wait_ns = until_ns > now_ns ? until_ns - now_ns : 0;
@@ -40,7 +40,7 @@ static struct remote_slot *make_slot(struct mci_remote *remote)
     if (!slot) {
         return NULL;
     }
-    remote_wire_init(&slot->wire);
+    mci_remote_wire_init(&slot->wire);
     slot->index = slots->count;
     slots->all[slots->count++] = slot;
     return slot;
@@ -65,15 +65,16 @@ static struct remote_slot *find_idle(struct mci_remote *remote,
     return slot;
 }
 
-struct remote_slot *remote_slot_take(struct mci_remote *remote,
-                                     uint64_t deadline_ns, enum mc_err *err_out)
+struct remote_slot *mci_remote_slot_take(struct mci_remote *remote,
+                                         uint64_t deadline_ns,
+                                         enum mc_err *err_out)
 {
     *err_out = MC_OK;
     (void)pthread_mutex_lock(&remote->lock);
     struct remote_slot *slot = find_idle(remote, err_out);
     while (!slot && *err_out == MC_OK && mci_clock_ns() < deadline_ns) {
         remote->slots.waiters++;
-        remote_wait(remote, &remote->changed, deadline_ns);
+        mci_remote_wait(remote, &remote->changed, deadline_ns);
         remote->slots.waiters--;
         slot = find_idle(remote, err_out);
     }
@@ -84,10 +85,10 @@ struct remote_slot *remote_slot_take(struct mci_remote *remote,
     return slot;
 }
 
-void remote_slot_give(struct mci_remote *remote, struct remote_slot *slot)
+void mci_remote_slot_give(struct mci_remote *remote, struct remote_slot *slot)
 {
     struct remote_slots *slots = &remote->slots;
-    remote_wire_trim(&slot->wire);
+    mci_remote_wire_trim(&slot->wire);
     (void)pthread_mutex_lock(&remote->lock);
     if (slot->is_doubtful) {
         slots->doubtful[slots->doubtful_count++] = (uint16_t)slot->index;
@@ -100,7 +101,7 @@ void remote_slot_give(struct mci_remote *remote, struct remote_slot *slot)
     (void)pthread_mutex_unlock(&remote->lock);
 }
 
-void remote_slots_reset(struct mci_remote *remote)
+void mci_remote_slots_reset(struct mci_remote *remote)
 {
     struct remote_slots *slots = &remote->slots;
     while (slots->doubtful_count > 0) {
@@ -109,24 +110,24 @@ void remote_slots_reset(struct mci_remote *remote)
     }
     for (uint32_t i = 0; i < slots->clean_count; i++) {
         struct remote_slot *slot = slots->all[slots->clean[i]];
-        remote_wire_drop(&slot->wire);
+        mci_remote_wire_drop(&slot->wire);
         slot->is_doubtful = false;
         atomic_store(&slot->number, 0);
         atomic_store(&slot->generation, atomic_load(&remote->generation));
     }
 }
 
-void remote_slots_fini(struct mci_remote *remote)
+void mci_remote_slots_fini(struct mci_remote *remote)
 {
     for (uint32_t i = 0; i < remote->slots.count; i++) {
-        remote_wire_fini(&remote->slots.all[i]->wire);
+        mci_remote_wire_fini(&remote->slots.all[i]->wire);
         mci_free(remote->slots.all[i]);
     }
     remote->slots.count = 0;
 }
 
-uint32_t remote_slots_list(struct mci_remote *remote, uint64_t generation,
-                           uint64_t numbers_out[MCI_SLOTS_MAX])
+uint32_t mci_remote_slots_list(struct mci_remote *remote, uint64_t generation,
+                               uint64_t numbers_out[MCI_SLOTS_MAX])
 {
     (void)pthread_mutex_lock(&remote->lock);
     uint32_t count = remote->slots.count;

@@ -17,7 +17,7 @@
 #define IN_STEP ((size_t)256 << 10) /* and at a time, at most */
 #define FRAME_MAX ((size_t)MC_MESSAGE_LEN_MAX + MCI_FRAME_HEAD)
 
-void remote_wire_init(struct remote_wire *wire)
+void mci_remote_wire_init(struct remote_wire *wire)
 {
     wire->stream = NULL;
     wire->stops = NULL;
@@ -26,7 +26,7 @@ void remote_wire_init(struct remote_wire *wire)
     mci_buf_init(&wire->in, FRAME_MAX + IN_STEP);
 }
 
-void remote_wire_fini(struct remote_wire *wire)
+void mci_remote_wire_fini(struct remote_wire *wire)
 {
     mci_stream_close(wire->stream);
     wire->stream = NULL;
@@ -34,7 +34,7 @@ void remote_wire_fini(struct remote_wire *wire)
     mci_buf_fini(&wire->in);
 }
 
-void remote_wire_drop(struct remote_wire *wire)
+void mci_remote_wire_drop(struct remote_wire *wire)
 {
     if (wire->stream) {
         mci_stream_abort(wire->stream);
@@ -44,7 +44,7 @@ void remote_wire_drop(struct remote_wire *wire)
     wire->in_at = 0;
 }
 
-void remote_wire_trim(struct remote_wire *wire)
+void mci_remote_wire_trim(struct remote_wire *wire)
 {
     if (wire->out.capacity > REMOTE_SPARE_MAX) {
         mci_buf_fini(&wire->out);
@@ -59,7 +59,7 @@ void remote_wire_trim(struct remote_wire *wire)
 
 /* ---- sending ------------------------------------------------------------- */
 
-void remote_wire_begin(struct remote_wire *wire, struct mci_pack *pack)
+void mci_remote_wire_begin(struct remote_wire *wire, struct mci_pack *pack)
 {
     mci_buf_clear(&wire->out);
     mci_pack_init(pack, &wire->out);
@@ -93,9 +93,9 @@ static enum mc_err write_head(struct remote_wire *wire,
     return MC_OK;
 }
 
-enum mc_err remote_wire_send(struct remote_wire *wire,
-                             const struct mci_request *request,
-                             uint64_t deadline_ns, bool *is_whole_out)
+enum mc_err mci_remote_wire_send(struct remote_wire *wire,
+                                 const struct mci_request *request,
+                                 uint64_t deadline_ns, bool *is_whole_out)
 {
     size_t at = 0;
     *is_whole_out = false;
@@ -204,11 +204,11 @@ static enum mc_err refuse_answer(const struct remote_wire *wire,
     return MC_ERR_RPC_FAIL;
 }
 
-enum mc_err remote_wire_recv(struct remote_wire *wire,
-                             const struct mci_request *request,
-                             uint64_t deadline_ns,
-                             struct mci_answer *answer_out,
-                             struct mci_unpack *unpack_out)
+enum mc_err mci_remote_wire_recv(struct remote_wire *wire,
+                                 const struct mci_request *request,
+                                 uint64_t deadline_ns,
+                                 struct mci_answer *answer_out,
+                                 struct mci_unpack *unpack_out)
 {
     for (;;) {
         struct mc_view frame;
@@ -233,14 +233,15 @@ enum mc_err remote_wire_recv(struct remote_wire *wire,
             answer_out->number == request->number) {
             return MC_OK;
         }
-        if (answer_out->slot != request->slot ||
-            answer_out->number > request->number) {
+        /* What is older on this connection: its own, or (number 0) hello. */
+        if (answer_out->number > request->number ||
+            (answer_out->slot != request->slot && answer_out->number != 0)) {
             return refuse_answer(wire, "an answer to what was not asked");
         }
     }
 }
 
-bool remote_wire_is_stale(struct remote_wire *wire)
+bool mci_remote_wire_is_stale(struct remote_wire *wire)
 {
     uint8_t byte;
     size_t moved = 0;

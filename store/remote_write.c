@@ -69,7 +69,8 @@ static size_t enter_started(struct remote_ask *ask,
     size_t entered = 0;
     for (size_t i = 0; i < count; i++) {
         if (rows[i].err == MC_OK) {
-            remote_book_enter(&ask->remote->book, ask->generation, &rows[i]);
+            mci_remote_book_enter(&ask->remote->book, ask->generation,
+                                  &rows[i]);
             entered++;
         }
     }
@@ -94,34 +95,34 @@ static enum mc_err start_run(const struct start *start,
                                              start->call->deadline_ns};
     struct remote_ask ask;
     size_t entered = 0;
-    enum mc_err err = remote_book_promise(&remote->book, count);
+    enum mc_err err = mci_remote_book_promise(&remote->book, count);
     if (err != MC_OK) {
         return err;
     }
-    err = remote_ask_begin(remote, &opts, &ask);
+    err = mci_remote_ask_begin(remote, &opts, &ask);
     if (err != MC_OK) {
         goto err_promise;
     }
     mci_start_pack(&ask.pack, start->config, rows, count);
-    err = remote_ask_run(&ask);
+    err = mci_remote_ask_run(&ask);
     if (err == MC_OK) {
         read_started(&ask, rows, count);
         if (mci_unpack_done(&ask.unpack) == MCI_UNPACK_OK) {
             entered = enter_started(&ask, rows, count);
         }
     }
-    err = remote_ask_end(&ask, err);
+    err = mci_remote_ask_end(&ask, err);
 
 err_promise:
-    remote_book_unpromise(&remote->book, count - entered);
+    mci_remote_book_unpromise(&remote->book, count - entered);
     return err;
 }
 
 static size_t bytes_of_start(const struct mci_write_row *row)
 {
-    return ROW_BYTES + remote_text_bytes(row->key, MC_KEY_LEN_MAX) +
-           remote_text_bytes(row->session_id, MC_SESSION_ID_LEN_MAX) +
-           remote_text_bytes(row->group_id, MC_GROUP_ID_LEN_MAX);
+    return ROW_BYTES + mci_remote_text_bytes(row->key, MC_KEY_LEN_MAX) +
+           mci_remote_text_bytes(row->session_id, MC_SESSION_ID_LEN_MAX) +
+           mci_remote_text_bytes(row->group_id, MC_GROUP_ID_LEN_MAX);
 }
 
 static enum mc_err start_rows(const struct start *start,
@@ -131,9 +132,9 @@ static enum mc_err start_rows(const struct start *start,
     struct remote_run run = {.at = 0};
     forget_started(rows, count);
     while (run.at < count || !outcome.is_begun) {
-        while (
-            run.at + run.count < count &&
-            remote_run_takes(&run, bytes_of_start(&rows[run.at + run.count]))) {
+        while (run.at + run.count < count &&
+               mci_remote_run_takes(
+                   &run, bytes_of_start(&rows[run.at + run.count]))) {
         }
         enum mc_err err = start_run(start, &rows[run.at], run.count);
         if (err != MC_OK) {
@@ -150,17 +151,17 @@ static enum mc_err start_rows(const struct start *start,
     return outcome.err;
 }
 
-enum mc_err remote_put_start(void *ctx, const struct mci_call *call,
-                             const struct mc_replicate_config *config,
-                             struct mci_write_row *rows, size_t count)
+enum mc_err mci_remote_put_start(void *ctx, const struct mci_call *call,
+                                 const struct mc_replicate_config *config,
+                                 struct mci_write_row *rows, size_t count)
 {
     const struct start start = {ctx, call, config, MCI_OP_PUT_START};
     return start_rows(&start, rows, count);
 }
 
-enum mc_err remote_upsert_start(void *ctx, const struct mci_call *call,
-                                const struct mc_replicate_config *config,
-                                struct mci_write_row *rows, size_t count)
+enum mc_err mci_remote_upsert_start(void *ctx, const struct mci_call *call,
+                                    const struct mc_replicate_config *config,
+                                    struct mci_write_row *rows, size_t count)
 {
     const struct start start = {ctx, call, config, MCI_OP_UPSERT_START};
     return start_rows(&start, rows, count);
@@ -232,7 +233,8 @@ static void leave_ended(const struct ending *ending,
     for (size_t i = 0; i < count; i++) {
         if (is_named(ending, &rows[i]) &&
             (rows[i].err == MC_OK || rows[i].err == MC_ERR_INVALID_VERSION)) {
-            remote_book_leave(&ending->remote->book, rows[i].attempt.number);
+            mci_remote_book_leave(&ending->remote->book,
+                                  rows[i].attempt.number);
         }
     }
 }
@@ -246,19 +248,19 @@ static enum mc_err end_run(const struct ending *ending,
                                              ending->call->deadline_ns,
                                          .epoch = ending->epoch};
     struct remote_ask ask;
-    enum mc_err err = remote_ask_begin(ending->remote, &opts, &ask);
+    enum mc_err err = mci_remote_ask_begin(ending->remote, &opts, &ask);
     if (err != MC_OK) {
         return err;
     }
     pack_ending(ending, &ask.pack, rows, count);
-    err = remote_ask_run(&ask);
+    err = mci_remote_ask_run(&ask);
     if (err == MC_OK) {
         read_ended(ending, &ask.unpack, rows, count);
         if (mci_unpack_done(&ask.unpack) == MCI_UNPACK_OK) {
             leave_ended(ending, rows, count);
         }
     }
-    return remote_ask_end(&ask, err);
+    return mci_remote_ask_end(&ask, err);
 }
 
 /* Answers what need not be asked; returns how many rows are left. */
@@ -291,7 +293,7 @@ static void refuse_named(const struct ending *ending,
 
 static size_t bytes_of_end(const struct mci_write_row *row)
 {
-    return ROW_BYTES + remote_text_bytes(row->key, MC_KEY_LEN_MAX);
+    return ROW_BYTES + mci_remote_text_bytes(row->key, MC_KEY_LEN_MAX);
 }
 
 static enum mc_err end_rows(struct ending *ending, struct mci_write_row *rows,
@@ -304,9 +306,9 @@ static enum mc_err end_rows(struct ending *ending, struct mci_write_row *rows,
         return MC_OK;
     }
     while (run.at < count) {
-        while (
-            run.at + run.count < count &&
-            remote_run_takes(&run, bytes_of_end(&rows[run.at + run.count]))) {
+        while (run.at + run.count < count &&
+               mci_remote_run_takes(&run,
+                                    bytes_of_end(&rows[run.at + run.count]))) {
         }
         size_t to = outcome.is_begun ? run.count : count - run.at;
         enum mc_err err = end_run(ending, &rows[run.at], run.count);
@@ -327,23 +329,23 @@ static enum mc_err end_rows(struct ending *ending, struct mci_write_row *rows,
     return outcome.err;
 }
 
-enum mc_err remote_put_end(void *ctx, const struct mci_call *call,
-                           struct mci_write_row *rows, size_t count)
+enum mc_err mci_remote_put_end(void *ctx, const struct mci_call *call,
+                               struct mci_write_row *rows, size_t count)
 {
     struct ending ending = {.remote = ctx, .call = call, .op = MCI_OP_PUT_END};
     return end_rows(&ending, rows, count);
 }
 
-enum mc_err remote_put_revoke(void *ctx, const struct mci_call *call,
-                              struct mci_write_row *rows, size_t count)
+enum mc_err mci_remote_put_revoke(void *ctx, const struct mci_call *call,
+                                  struct mci_write_row *rows, size_t count)
 {
     struct ending ending = {
         .remote = ctx, .call = call, .op = MCI_OP_PUT_REVOKE};
     return end_rows(&ending, rows, count);
 }
 
-enum mc_err remote_attempt_touch(void *ctx, const struct mci_call *call,
-                                 struct mci_write_row *rows, size_t count)
+enum mc_err mci_remote_attempt_touch(void *ctx, const struct mci_call *call,
+                                     struct mci_write_row *rows, size_t count)
 {
     struct ending ending = {
         .remote = ctx, .call = call, .op = MCI_OP_ATTEMPT_TOUCH};
@@ -387,9 +389,9 @@ static void read_fates(struct mci_unpack *unpack, uint64_t epoch,
     }
 }
 
-enum mc_err remote_attempt_fate(void *ctx, const struct mci_call *call,
-                                const struct mci_attempt *attempts,
-                                size_t count, enum mci_fate *fates_out)
+enum mc_err mci_remote_attempt_fate(void *ctx, const struct mci_call *call,
+                                    const struct mci_attempt *attempts,
+                                    size_t count, enum mci_fate *fates_out)
 {
     struct mci_remote *remote = ctx;
     uint64_t epoch = mci_remote_self(remote).epoch;
@@ -398,16 +400,16 @@ enum mc_err remote_attempt_fate(void *ctx, const struct mci_call *call,
                                          .deadline_ns = call->deadline_ns,
                                          .epoch = epoch};
     struct remote_ask ask;
-    enum mc_err err = remote_ask_begin(remote, &opts, &ask);
+    enum mc_err err = mci_remote_ask_begin(remote, &opts, &ask);
     if (err != MC_OK) {
         return err;
     }
     (void)pack_asked(&ask.pack, epoch, attempts, count);
-    err = remote_ask_run(&ask);
+    err = mci_remote_ask_run(&ask);
     if (err == MC_OK) {
         read_fates(&ask.unpack, epoch, attempts, count, fates_out);
     }
-    err = remote_ask_end(&ask, err);
+    err = mci_remote_ask_end(&ask, err);
     if (err != MC_ERR_INVALID_VERSION) {
         return err;
     }
