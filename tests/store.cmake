@@ -45,3 +45,8 @@ foreach(part "" _lies _life _crowd)
   mc_test(store remote${part} SOURCES ${remote_rig} LINK ${store_parts}
     TIMEOUT 180)
 endforeach()
+set(peer_rig support/peer_rig.c support/ctl_proxy.c)
+foreach(proof once remote_master)
+  mc_test(store ${proof} SOURCES ${peer_rig} LINK ${store_parts}
+    TIMEOUT 240)
+endforeach()
