@@ -190,6 +190,7 @@ static void clear_book(struct mci_registry *registry, struct mci_member *member)
     atomic_fetch_sub_explicit(&registry->attempts, member->book.index.count,
                               memory_order_relaxed);
     mci_book_fini(&member->book);
+    member->book.is_closed = true;
     (void)pthread_mutex_unlock(&member->book_lock);
 }
 

@@ -105,7 +105,8 @@ size_t mci_registry_segments(struct mci_registry *registry, uint32_t after,
 /* ---- attempts and grants ----------------------------------------------- */
 
 /* After a start: fills in the rows' grants and remembers which request opened
- * each attempt. Rows that failed are passed over. -11: the caller revokes. */
+ * each attempt. Rows that failed are passed over. -11: the caller revokes. -103:
+ * its attempts are in doubt by now. */
 MC_CHECK_RESULT enum mc_err
 mci_registry_started(struct mci_registry *registry, struct mci_member *member,
                      uint32_t slot, uint64_t number, uint64_t time_left_ms,

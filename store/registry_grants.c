@@ -22,24 +22,23 @@ void mci_grantor_get(const struct mci_registry *registry, uint32_t segment,
     }
     memcpy(grantor_out->key, mounted->mount.key, sizeof grantor_out->key);
     grantor_out->registration = mounted->mount.registration;
-    grantor_out->clock_ns = mounted->owner->clock_ns;
-    grantor_out->clock_at_ns = mounted->owner->clock_at_ns;
+    grantor_out->clock = mounted->owner->clock;
     grantor_out->is_known = mounted->owner->has_clock;
 }
 
 /* The owner's clock showed clock_ns no later than when the heartbeat came, so
  * what this answers is no later than the true time. */
-static uint64_t on_owners_clock(const struct mci_grantor *grantor,
+static uint64_t on_owners_clock(const struct mci_clock_word *clock,
                                 uint64_t deadline_ns)
 {
-    if (deadline_ns >= grantor->clock_at_ns) {
-        uint64_t left_ns = deadline_ns - grantor->clock_at_ns;
-        return left_ns > UINT64_MAX - grantor->clock_ns
+    if (deadline_ns >= clock->at_ns) {
+        uint64_t left_ns = deadline_ns - clock->at_ns;
+        return left_ns > UINT64_MAX - clock->clock_ns
                    ? UINT64_MAX
-                   : grantor->clock_ns + left_ns;
+                   : clock->clock_ns + left_ns;
     }
-    uint64_t ago_ns = grantor->clock_at_ns - deadline_ns;
-    return ago_ns < grantor->clock_ns ? grantor->clock_ns - ago_ns : 0;
+    uint64_t ago_ns = clock->at_ns - deadline_ns;
+    return ago_ns < clock->clock_ns ? clock->clock_ns - ago_ns : 0;
 }
 
 struct mc_grant mci_grantor_sign(const struct mci_grantor *grantor,
@@ -51,14 +50,20 @@ struct mc_grant mci_grantor_sign(const struct mci_grantor *grantor,
     }
     terms->registration = grantor->registration;
     struct mc_grant grant = {.deadline_ns =
-                                 on_owners_clock(grantor, deadline_ns)};
+                                 on_owners_clock(&grantor->clock, deadline_ns)};
     grant.tag = mc_grant_tag(grantor->key, terms, grant.deadline_ns);
     return grant;
 }
 
-uint64_t mci_grant_ttl_ns(uint64_t bytes)
+uint64_t mci_grant_ttl_ns(const struct mci_registry *registry, uint64_t bytes)
 {
-    return mc_grant_write_ttl_ns(bytes);
+    const uint64_t longest_ns = MC_GRANT_TTL_MAX_MS * MCI_NS_PER_MS;
+    const uint64_t least_ns = MC_GRANT_TTL_MIN_MS * MCI_NS_PER_MS;
+    uint64_t ttl_ns = mc_grant_write_ttl_ns(bytes);
+    uint64_t max_ns = registry->ttl_ns < longest_ns - least_ns
+                          ? longest_ns - registry->ttl_ns
+                          : least_ns;
+    return ttl_ns < max_ns ? ttl_ns : max_ns;
 }
 
 void mci_grants_sign(struct mci_registry *registry,
@@ -100,10 +105,11 @@ static void fill_entry(struct mci_entry *entry, const struct mci_write_row *row,
     memcpy(entry->places, row->places, sizeof entry->places);
 }
 
-static uint64_t until_of(const struct mci_write_row *row, uint64_t time_left_ms,
+static uint64_t until_of(const struct mci_registry *registry,
+                         const struct mci_write_row *row, uint64_t time_left_ms,
                          uint64_t now_ns)
 {
-    uint64_t ttl_ns = mci_grant_ttl_ns(row->size);
+    uint64_t ttl_ns = mci_grant_ttl_ns(registry, row->size);
     if (time_left_ms < ttl_ns / MCI_NS_PER_MS) {
         ttl_ns = time_left_ms * MCI_NS_PER_MS;
     }
@@ -117,7 +123,9 @@ static enum mc_err enter_rows(struct mci_member *member, uint32_t slot,
 {
     size_t started = 0;
     (void)pthread_mutex_lock(&member->book_lock);
-    enum mc_err err = mci_book_reserve(&member->book, count);
+    enum mc_err err = member->book.is_closed
+                          ? MC_ERR_CLIENT_NOT_FOUND
+                          : mci_book_reserve(&member->book, count);
     for (size_t i = 0; i < count && err == MC_OK; i++) {
         if (!is_started(&rows[i])) {
             continue;
@@ -125,7 +133,8 @@ static enum mc_err enter_rows(struct mci_member *member, uint32_t slot,
         struct mci_entry *entry =
             mci_book_add(&member->book, rows[i].attempt.number, slot);
         fill_entry(entry, &rows[i], request, now_ns);
-        entry->until_ns = until_of(&rows[i], time_left_ms, now_ns);
+        entry->until_ns =
+            until_of(member->registry, &rows[i], time_left_ms, now_ns);
         started++;
     }
     (void)pthread_mutex_unlock(&member->book_lock);
@@ -151,7 +160,7 @@ static void sign_writes(struct mci_registry *registry,
     mci_registry_unlock(registry);
     for (size_t i = 0; i < count; i++) {
         struct mci_write_row *row = &rows[i];
-        uint64_t until_ns = until_of(row, time_left_ms, now_ns);
+        uint64_t until_ns = until_of(registry, row, time_left_ms, now_ns);
         for (uint32_t j = 0; is_started(row) && j < row->place_count; j++) {
             struct mc_grant_terms terms = {.incarnation = member->incarnation,
                                            .subject = row->attempt.number,

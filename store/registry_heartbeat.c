@@ -29,12 +29,29 @@ struct beat {
 
 /* ---- alive ------------------------------------------------------------- */
 
-/* lock is held. */
+/* How far a clock is ahead, at least; may be below 0. */
+static int64_t ahead_ns(const struct mci_clock_word *word)
+{
+    return (int64_t)(word->clock_ns - word->at_ns);
+}
+
+/* Each word is a bound from below; of the latest ones the one that was shortest
+ * on its way is the best. Older ones are dropped, for clocks do stop. lock is
+ * held. */
 static void note_clock(struct beat *beat)
 {
     struct mci_member *member = beat->member;
-    member->clock_ns = beat->heartbeat->clock_ns;
-    member->clock_at_ns = beat->now_ns;
+    const struct mci_clock_word word = {beat->heartbeat->clock_ns,
+                                        beat->now_ns};
+    member->words[member->word_at++ % MCI_CLOCK_WORDS] = word;
+    member->clock = word;
+    uint32_t count =
+        member->word_at < MCI_CLOCK_WORDS ? member->word_at : MCI_CLOCK_WORDS;
+    for (uint32_t i = 0; i < count; i++) {
+        if (ahead_ns(&member->words[i]) > ahead_ns(&member->clock)) {
+            member->clock = member->words[i];
+        }
+    }
     if (!member->has_clock) {
         member->has_clock = true;
         mci_mounted_admit(beat->registry, member);
@@ -104,7 +121,7 @@ static void note_age(struct beat *beat, struct mci_entry *entry,
 static bool needs_renewal(const struct beat *beat,
                           const struct mci_entry *entry)
 {
-    uint64_t ttl_ns = mci_grant_ttl_ns(entry->size);
+    uint64_t ttl_ns = mci_grant_ttl_ns(beat->registry, entry->size);
     uint64_t soon_ns = 3 * beat->registry->heartbeat_ns;
     uint64_t least_ns = ttl_ns / 2 > soon_ns ? ttl_ns / 2 : soon_ns;
     return entry->until_ns < beat->now_ns + least_ns;
@@ -134,7 +151,8 @@ static uint32_t check_listed(struct beat *beat, uint32_t from, uint32_t to,
         entry->heard = book->heartbeats;
         note_age(beat, entry, known);
         if (needs_renewal(beat, entry)) {
-            entry->until_ns = beat->now_ns + mci_grant_ttl_ns(entry->size);
+            entry->until_ns =
+                beat->now_ns + mci_grant_ttl_ns(beat->registry, entry->size);
             renewed[count++] = *entry;
         }
     }

@@ -52,6 +52,7 @@ struct mci_book {
     uint32_t unused;
     uint32_t first[MCI_SLOTS_MAX];
     uint64_t heartbeats; /* serial */
+    bool is_closed;      /* its member is gone: nothing is entered any more */
 };
 
 void mci_book_fini(struct mci_book *book);
@@ -72,6 +73,13 @@ enum mci_stage {
     MCI_STAGE_FENCING = 2
 };
 
+/* What a member's clock showed in a heartbeat, and when that came. */
+struct mci_clock_word {
+    uint64_t clock_ns;
+    uint64_t at_ns; /* of the master's */
+};
+#define MCI_CLOCK_WORDS 4 /* the latest ones */
+
 struct mci_member {
     _Atomic uint32_t refs;
     struct mci_registry *registry;
@@ -86,8 +94,9 @@ struct mci_member {
     uint64_t seen_ns;
     uint64_t due_ns; /* hung up: gone then */
     bool has_clock;
-    uint64_t clock_ns;    /* its own, as told in the latest heartbeat, */
-    uint64_t clock_at_ns; /* which arrived then */
+    struct mci_clock_word clock; /* the best of words */
+    struct mci_clock_word words[MCI_CLOCK_WORDS];
+    uint32_t word_at;
     uint64_t fences_issued;
     uint64_t fences_told;
     uint64_t fences_done;
@@ -140,8 +149,7 @@ void mci_mounted_admit(struct mci_registry *registry, struct mci_member *owner);
 struct mci_grantor {
     uint8_t key[MC_GRANT_KEY_LEN];
     uint64_t registration;
-    uint64_t clock_ns;
-    uint64_t clock_at_ns;
+    struct mci_clock_word clock;
     bool is_known; /* mounted, readable, and its owner's clock is known */
     bool is_gone;  /* not mounted, or given up */
 };
@@ -150,8 +158,9 @@ void mci_grantor_get(const struct mci_registry *registry, uint32_t segment,
 struct mc_grant mci_grantor_sign(const struct mci_grantor *grantor,
                                  struct mc_grant_terms *terms,
                                  uint64_t deadline_ns);
-/* How long a write grant for so many bytes lasts. */
-uint64_t mci_grant_ttl_ns(uint64_t bytes);
+/* How long a write grant for so many bytes lasts. An owner whose clock stood still
+ * for less than a client's ttl still lives, so that much is left to the longest. */
+uint64_t mci_grant_ttl_ns(const struct mci_registry *registry, uint64_t bytes);
 
 /* Grants of a write on these places, until deadline_ns of the master. */
 void mci_grants_sign(struct mci_registry *registry,

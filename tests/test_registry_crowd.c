@@ -5,6 +5,7 @@
  */
 #include <check.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,11 +21,13 @@
 #define SIZE_MAX_KIB 16
 #define STEP_NS (500 * 1000)
 #define DANGERS 4096
+#define LEAD_NS (500 * MS)
 
 static struct rig rig;
 static struct mci_registry *registry;
 static _Atomic uint64_t now_ns;
 static _Atomic uint64_t incarnations = 100;
+static _Atomic uint64_t seen_ns[ACTORS]; /* when each was last at it */
 static atomic_uint faults;
 static atomic_uint renewed;
 static atomic_uint expired;
@@ -127,9 +130,18 @@ static uint64_t roll(struct actor *actor)
     return actor->dice;
 }
 
+/* Time goes on for all, but does not leave anybody behind whom the machine lets
+ * wait: only who says so falls silent. */
 static void tick(struct actor *actor)
 {
-    actor->cast.rig.now_ns = atomic_fetch_add(&now_ns, STEP_NS) + STEP_NS;
+    uint64_t now = atomic_fetch_add(&now_ns, STEP_NS) + STEP_NS;
+    atomic_store(&seen_ns[actor->number], now);
+    for (unsigned i = 0; i < ACTORS; i++) {
+        while (atomic_load(&seen_ns[i]) + LEAD_NS < now) {
+            (void)sched_yield();
+        }
+    }
+    actor->cast.rig.now_ns = now;
 }
 
 static void receive(struct mci_write_row *row)
@@ -318,10 +330,20 @@ static void remount(struct actor *actor)
     lend(actor);
 }
 
+/* Without a heartbeat until it is expired, and without noticing. */
+static void fall_silent(struct actor *actor)
+{
+    for (uint64_t ns = 0; ns < (TTL_MS + BEAT_MS) * MS; ns += STEP_NS) {
+        tick(actor);
+    }
+}
+
 static void act(struct actor *actor)
 {
     uint64_t dice = roll(actor) % 1000;
-    if (dice < 2) {
+    if (dice == 0 && roll(actor) % 4 == 0) {
+        fall_silent(actor);
+    } else if (dice < 2) {
         mci_registry_goodbye(registry, actor->fellow.member,
                              actor->cast.rig.now_ns);
         join(actor);
@@ -354,6 +376,7 @@ static void *run_actor(void *ctx)
     for (int i = 0; i < TURNS; i++) {
         act(actor);
     }
+    atomic_store(&seen_ns[actor->number], UINT64_MAX / 2);
     return NULL;
 }
 
@@ -437,6 +460,7 @@ static void open_actor(struct actor *actor, unsigned number)
 {
     memset(actor, 0, sizeof *actor);
     actor->number = number;
+    atomic_store(&seen_ns[number], rig.now_ns);
     actor->dice = 88172645463325252ULL + number * 7919;
     actor->cast.rig = rig;
     actor->cast.registry = registry;
