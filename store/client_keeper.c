@@ -5,6 +5,7 @@
  * second while something is left to do. Touching the pages of a large segment
  * takes seconds, which is why it is not done where heartbeats come from.
  */
+#include <signal.h>
 #include <time.h>
 
 #include "client_outside.h"
@@ -48,6 +49,7 @@ static bool publish(struct mci_outside *outside)
 static void *keep(void *ctx)
 {
     struct mci_outside *outside = ctx;
+    (void)pthread_setname_np(pthread_self(), "mc-keeper");
     (void)pthread_mutex_lock(&outside->lent_lock);
     while (!outside->is_stopping) {
         uint64_t wakes = outside->wakes;
@@ -61,10 +63,16 @@ static void *keep(void *ctx)
     return NULL;
 }
 
+/* Signals are for the threads of the application. */
 enum mc_err mci_keeper_start(struct mci_outside *outside)
 {
+    sigset_t all;
+    sigset_t old;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
     outside->has_keeper =
         pthread_create(&outside->keeper, NULL, keep, outside) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
     return outside->has_keeper ? MC_OK : MC_ERR_NOMEM;
 }
 

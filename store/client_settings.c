@@ -17,7 +17,6 @@
 #define HOST "127.0.0.1"
 #define PORT_MIN 12300
 #define PORT_MAX 14300
-#define RETRIES 20
 
 static bool is_set(const char *text)
 {
@@ -189,11 +188,6 @@ static enum mc_err read_remote(const struct mc_client_opts *opts,
     }
     settings->no_shm = is_off("MC_STORE_SHM");
     settings->no_local = is_off("MC_STORE_MEMCPY");
-    settings->retries = RETRIES;
-    if (read_number("MC_STORE_CLIENT_SETUP_RETRIES", &number) && number >= 0 &&
-        number <= 1000) {
-        settings->retries = (uint32_t)number;
-    }
     enum mc_err err = read_transport(opts, settings);
     if (err == MC_OK) {
         err = read_metadata(opts, settings);

@@ -24,7 +24,6 @@ struct mci_settings {
     bool has_address;           /* it was given */
     uint16_t port_min;
     uint16_t port_max;
-    uint32_t retries;
     const char *bind_address; /* NULL: any */
     bool no_shm;
     bool no_local;

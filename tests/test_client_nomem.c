@@ -208,6 +208,75 @@ static enum mc_err call_list(void)
     return mc_client_list(rig.client, count_row, &count);
 }
 
+/* Rows of more than one span, that end within one. */
+static enum mc_err call_put_lists(void)
+{
+    struct mc_span two[ROWS][2];
+    struct mc_spans lists[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+        two[i][0] = (struct mc_span){value, VALUE_LEN - 9};
+        two[i][1] = (struct mc_span){value + VALUE_LEN - 9, 9};
+        lists[i] = (struct mc_spans){two[i], 2};
+    }
+    return mc_client_batch_put_from_multi_buffers(rig.client, keys, lists, ROWS,
+                                                  NULL, results);
+}
+
+static enum mc_err call_get_lists(void)
+{
+    static uint8_t room[ROWS][2][VALUE_LEN];
+    struct mc_span two[ROWS][2];
+    struct mc_spans lists[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+        two[i][0] = (struct mc_span){room[i][0], VALUE_LEN - 9};
+        two[i][1] = (struct mc_span){room[i][1], VALUE_LEN};
+        lists[i] = (struct mc_spans){two[i], 2};
+    }
+    enum mc_err err = mc_client_batch_get_into_multi_buffers(
+        rig.client, keys, lists, ROWS, false, results);
+    for (int i = 0; i < ROWS; i++) {
+        ck_assert(results[i] == VALUE_LEN || results[i] == MC_ERR_NOMEM);
+    }
+    return err;
+}
+
+static enum mc_err call_ranges(void)
+{
+    static uint8_t room[16];
+    const struct mc_range ranges[] = {{0, 0, 3}, {4, 1, 3}};
+    int64_t codes[2] = {0, 0};
+    const struct mc_range_row row = {keys[0], ranges, 2, codes};
+    enum mc_err err =
+        mc_client_get_into_ranges(rig.client, room, sizeof room, &row, 1);
+    ck_assert(codes[0] == (err == MC_OK ? 3 : MC_ERR_NOMEM));
+    return err;
+}
+
+static enum mc_err call_get_buffer(void)
+{
+    struct mc_buffer buffer = {.data = NULL};
+    enum mc_err err = mc_client_get_buffer(rig.client, keys[0], &buffer);
+    ck_assert((err == MC_OK) == (buffer.data != NULL));
+    mc_client_release_buffer(rig.client, &buffer);
+    return err;
+}
+
+static enum mc_err call_register(void)
+{
+    enum mc_err err = mc_client_register_buffer(rig.client, value, VALUE_LEN);
+    if (err == MC_OK) {
+        ck_assert_int_eq(mc_client_unregister_buffer(rig.client, value), MC_OK);
+    }
+    return err;
+}
+
+static enum mc_err call_replicas(void)
+{
+    struct mc_replicas replicas;
+    return mc_client_batch_get_replicas(rig.client, keys, 1, &replicas,
+                                        results);
+}
+
 struct scenario {
     const char *name;
     void (*open)(void);
@@ -238,6 +307,12 @@ static const struct scenario scenarios[] = {
     {"regex", open_all, call_regex, false},
     {"remove_all", open_all, call_remove_all, false},
     {"list", open_all, call_list, false},
+    {"put of many spans", open_empty, call_put_lists, true},
+    {"get into many spans", open_all, call_get_lists, false},
+    {"ranges", open_some, call_ranges, false},
+    {"get_buffer", open_some, call_get_buffer, false},
+    {"register", open_some, call_register, false},
+    {"replicas", open_some, call_replicas, false},
 };
 #define SCENARIOS ((int)(sizeof scenarios / sizeof scenarios[0]))
 

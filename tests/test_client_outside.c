@@ -11,10 +11,12 @@
 #include <unistd.h>
 
 #include "await.h"
+#include "client_outside.h"
 #include "client_rig.h"
 #include "crowd_rig.h"
 #include "mc_log.h"
 #include "mc_master.h"
+#include "mci_client.h"
 #include "mci_clock.h"
 #include "suite.h"
 
@@ -138,6 +140,50 @@ START_TEST(a_second_copy_outlives_the_first_ones_owner)
     ck_assert_int_eq(get(pure, "two"), MC_ERR_OBJECT_NOT_FOUND);
     ck_assert_int_eq(put(pure, "three"), MC_ERR_NO_AVAILABLE_HANDLE);
     mc_client_close(pure);
+    stop();
+}
+END_TEST
+
+/* A copy that cannot be read any more is made up for by the other one; and a
+ * write that did not reach all its copies leaves nothing behind. */
+START_TEST(a_copy_that_fails_is_read_from_the_next_one)
+{
+    enum { KEYS = 12 };
+    const struct mc_replicate_config two = {.replica_num = 2};
+    struct mc_client_stats stats;
+    start(0, 0);
+    struct mc_client *a = join(MIB, "tcp");
+    struct mc_client *b = join(MIB, "tcp");
+    struct mc_client *pure = join(MC_NONE, "tcp");
+    for (int i = 0; i < KEYS; i++) {
+        char key[8];
+        (void)snprintf(key, sizeof key, "k%d", i);
+        ck_assert_int_eq(
+            mc_client_put(pure, mc_view_str(key), value, LEN, &two), MC_OK);
+    }
+    /* As if its heartbeat had told so; the master does not know of it. */
+    mci_lent_conceal(mci_client_outside(a));
+    for (int i = 0; i < KEYS; i++) {
+        char key[8];
+        (void)snprintf(key, sizeof key, "k%d", i);
+        ck_assert_int_eq(get(pure, key), MC_OK);
+        ck_assert_int_eq(get(b, key), MC_OK);
+    }
+    mci_lent_conceal(mci_client_outside(b));
+    ck_assert_int_eq(get(pure, "k0"), MC_ERR_TRANSFER_FAIL);
+    enum mc_err err = MC_OK;
+    for (int i = 0; i < 200 && err == MC_OK; i++) {
+        char key[8];
+        (void)snprintf(key, sizeof key, "n%d", i);
+        err = put(pure, key);
+        ck_assert(err == MC_OK || !exists(pure, key));
+    }
+    ck_assert_int_eq(err, MC_ERR_TRANSFER_FAIL);
+    mc_client_stat(pure, &stats);
+    ck_assert_uint_eq(stats.attempts, 0);
+    mc_client_close(pure);
+    mc_client_close(b);
+    mc_client_close(a);
     stop();
 }
 END_TEST
@@ -464,6 +510,7 @@ static TCase *outside(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, what_one_writes_the_other_reads_by_every_transport);
     tcase_add_test(tcase, a_second_copy_outlives_the_first_ones_owner);
+    tcase_add_test(tcase, a_copy_that_fails_is_read_from_the_next_one);
     tcase_add_test(tcase, memory_of_the_user_is_lent_and_given_back);
     tcase_add_test(tcase, with_grace_objects_stay_and_nothing_new_comes);
     tcase_add_test(tcase, readers_read_during_the_grace);
