@@ -82,6 +82,8 @@ int tool_flag_set(const struct flag *flag, const char *value, bool is_no,
  * given). */
 int tool_flag_set_text(const char *text, const char *value, const char *where,
                        struct master_settings *settings);
+/* A copy that lives until the process ends; NULL after a line on stderr. */
+const char *tool_keep(const char *text);
 void tool_flag_defaults(struct master_settings *settings);
 void tool_flag_print_all(void);
 

@@ -12,6 +12,27 @@
 
 #define DEPTH_MAX 8 /* of flag files that name flag files */
 
+/* What settings point into, until the process ends. */
+struct kept {
+    struct kept *next;
+    char text[];
+};
+static struct kept *all_kept;
+
+const char *tool_keep(const char *text)
+{
+    size_t size = strlen(text) + 1;
+    struct kept *kept = malloc(sizeof *kept + size);
+    if (!kept) {
+        tool_master_say("out of memory");
+        return NULL;
+    }
+    memcpy(kept->text, text, size);
+    kept->next = all_kept;
+    all_kept = kept;
+    return kept->text;
+}
+
 static const char *after_dashes(const char *text)
 {
     return text + (text[0] == '-') + (text[0] == '-' && text[1] == '-');
@@ -78,10 +99,8 @@ static int flagfile_line(char *line, const char *path, unsigned depth,
     if (names(line, "flagfile", &value) && value) {
         return tool_master_flagfile(value, depth + 1, settings);
     }
-    /* What is set points into it. */
-    char *kept = strdup(line);
+    const char *kept = tool_keep(line);
     if (!kept) {
-        tool_master_say("out of memory");
         return 1;
     }
     char where[256];

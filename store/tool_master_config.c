@@ -7,7 +7,6 @@
 
 #include "tool_master.h"
 
-/* The object stays: what was set points into it. */
 static int set_members(json_object *root, const char *path,
                        struct master_settings *settings)
 {
@@ -21,8 +20,8 @@ static int set_members(json_object *root, const char *path,
             tool_master_say("%s%s: is a text, a number or a bool", where, name);
             return 2;
         }
-        int code = tool_flag_set_text(name, json_object_get_string(value),
-                                      where, settings);
+        const char *text = tool_keep(json_object_get_string(value));
+        int code = text ? tool_flag_set_text(name, text, where, settings) : 1;
         if (code != 0) {
             return code;
         }
@@ -37,10 +36,12 @@ int tool_master_config(const char *path, struct master_settings *settings)
         tool_master_say("--config_path %s: cannot be read as JSON", path);
         return 2;
     }
-    if (!json_object_is_type(root, json_type_object)) {
+    int code = 2;
+    if (json_object_is_type(root, json_type_object)) {
+        code = set_members(root, path, settings);
+    } else {
         tool_master_say("--config_path %s: is not a JSON object", path);
-        json_object_put(root);
-        return 2;
     }
-    return set_members(root, path, settings);
+    json_object_put(root);
+    return code;
 }

@@ -160,10 +160,11 @@ class Life(MasterCase):
         port = str(holder.getsockname()[1])
         for flag in ("rpc_port", "metrics_port", "http_metadata_server_port"):
             flags = [each for each in FREE_PORTS if flag not in each]
+            # A second on a machine that does nothing else.
             began = time.monotonic()
             self.refused(1, ["--" + flag, port, "taken"], *flags, "--enable_http_metadata_server",
                          f"--{flag}={port}")
-            self.assertLess(time.monotonic() - began, 1 if "MC_SLOW" not in os.environ else 10)
+            self.assertLess(time.monotonic() - began, 5)
         self.refused(1, ["kv_events_bind_endpoint", port], *FREE_PORTS, "--enable_kv_events",
                      "--kv_events_backend_id=n", f"--kv_events_bind_endpoint=tcp://127.0.0.1:{port}")
 
@@ -173,7 +174,7 @@ class Life(MasterCase):
                                 "--kv_events_bind_endpoint=tcp://127.0.0.1:*", "--enable_http_metadata_server")
             code, seconds = master.end(how)
             self.assertEqual(code, 0, master.said())
-            self.assertLess(seconds, 2.5)
+            self.assertLess(seconds, 3)
 
     def test_held_connections_do_not_delay_the_end(self):
         master = self.start("--enable_http_metadata_server")
@@ -187,7 +188,24 @@ class Life(MasterCase):
                 held.append(connection)
         code, seconds = master.end()
         self.assertEqual(code, 0)
-        self.assertLess(seconds, 2.5)
+        self.assertLess(seconds, 3)
+
+    def test_both_families(self):
+        if not socket.has_ipv6:
+            self.skipTest("no IPv6")
+        try:
+            socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+        except OSError:
+            self.skipTest("no IPv6")
+        master = self.start("--rpc_address=::1", "--metrics_host=::1")
+        self.assertIn("rpc=[::1]:", master.ready)
+        self.assertIn("admin=[::1]:", master.ready)
+        port = master.admin.rsplit(":", 1)[1]
+        self.assertEqual(master.ask("/health", host="[::1]:" + port)[0], 200)
+        self.assertEqual(master.end()[0], 0)
+        master = self.start()  # any address
+        port = master.admin.rsplit(":", 1)[1]
+        self.assertEqual(master.ask("/health", host="[::1]:" + port)[0], 200)
 
     def test_an_end_before_it_began_is_an_end(self):
         master = self.start()

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -186,6 +187,24 @@ class Admin(PageCase):
             self.assertIsInstance(status[name], int, name)
         self.assertEqual(master.ask("/kv_events/snapshot")[0], 501)
 
+    def test_a_stopped_subscriber_does_not_delay_the_end(self):
+        master = self.start("--segment=16MB", "--enable_kv_events", "--kv_events_backend_id=n",
+                            "--kv_events_bind_endpoint=tcp://127.0.0.1:*")
+        tail = subprocess.Popen([EVENTS, "tail", "--endpoint", master.events, "--json"], stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.addCleanup(tail.communicate)
+        self.addCleanup(tail.kill)
+        self.put(master, "a")
+        self.assertTrue(tail.stdout.readline())
+        tail.send_signal(signal.SIGSTOP)
+        lines = "".join(json.dumps({"key": f"{i:05}" + "k" * 240, "size": 1}) + "\n" for i in range(20000))
+        done = subprocess.run([STORE, "put-many", self.write("many", lines), "--master", master.rpc],
+                              capture_output=True, timeout=PATIENCE)
+        self.assertEqual(done.returncode, 0, done.stderr[-500:])
+        code, seconds = master.end()
+        self.assertEqual(code, 0)
+        self.assertLess(seconds, 3)
+
     def test_remove_all_counts_and_forces(self):
         master = self.start("--segment=16MB", "--default_kv_lease_ttl=1h")
         for key in ("a", "b", "c"):
@@ -338,6 +357,34 @@ class Metadata(PageCase):
         for thread in threads:
             thread.join()
         self.assertEqual(faults, [])
+
+
+class Tls(PageCase):
+    def papers(self, name):
+        folder = self.path(name)
+        done = subprocess.run([STORE, "keygen", "--tls", folder], capture_output=True, text=True, timeout=PATIENCE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [f"--tls_{kind}={folder}/{kind}.pem" for kind in ("cert", "key", "ca")]
+
+    def get(self, master, *flags):
+        return subprocess.run([STORE, "get", "k", "--master", master.rpc, "--timeout", "3s", *flags],
+                              capture_output=True, timeout=PATIENCE)
+
+    def test_only_certified_clients_reach_the_store(self):
+        ours, others = self.papers("ours"), self.papers("others")
+        master = self.start("--segment=16MB", *ours)
+        self.put(master, "k", b"hello", *ours)
+        done = self.get(master, *ours)
+        self.assertEqual((done.returncode, done.stdout), (0, b"hello"), done.stderr)
+        for flags in (others, [], [others[0], others[1], ours[2]]):
+            done = self.get(master, *flags)
+            self.assertEqual((done.returncode, done.stdout), (1, b""), flags)
+        self.assertEqual(self.get(master, *ours).returncode, 0)
+        self.assertEqual(master.end()[0], 0)
+
+    def test_bad_files_stop_the_start(self):
+        ours = self.papers("ours")
+        self.refused(1, ["tls", "/nowhere"], "--rpc_port=0", "--metrics_port=0", *ours[:2], "--tls_ca=/nowhere")
 
 
 class Curve(PageCase):
