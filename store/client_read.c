@@ -314,8 +314,13 @@ static void add_move(struct slice *slice, struct mci_piece *piece)
                                     .grant = &row->grants[state->place],
                                     .subject = row->version,
                                     .size = row->size};
-    if (mci_mover_aim(&slice->mover, &claim, piece->from, slice->deadline_ns,
-                      move) != MC_OK) {
+    enum mc_err err = mci_mover_aim(&slice->mover, &claim, piece->from,
+                                    slice->deadline_ns, move);
+    if (err == MC_ERR_NOMEM) {
+        finish(slice, piece, err);
+        return;
+    }
+    if (err != MC_OK) {
         leave_place(slice, piece->row);
         return;
     }

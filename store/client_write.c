@@ -15,6 +15,7 @@
 #define SLICE_BYTES (64 * UINT64_C(1048576))
 #define LONG_BYTES (8 * UINT64_C(1048576)) /* grants may have to be renewed */
 #define TAKE_BACK_ROWS 8
+#define TAKE_BACK_MS 2000
 
 struct slice {
     struct mci_writing *writing;
@@ -187,6 +188,11 @@ static void set_spans(struct slice *slice, size_t r,
     move->span_count = 1;
 }
 
+static enum mc_err failure_of(enum mc_err err)
+{
+    return err == MC_ERR_NOMEM ? err : MC_ERR_TRANSFER_FAIL;
+}
+
 /* All places of a row, or none: a row that lacks one has failed. */
 static void add_moves(struct slice *slice, size_t r, uint64_t deadline_ns)
 {
@@ -203,10 +209,11 @@ static void add_moves(struct slice *slice, size_t r, uint64_t deadline_ns)
                                         .subject = row->attempt.number,
                                         .size = row->size,
                                         .is_write = true};
-        if (mci_mover_aim(&slice->mover, &claim, 0, deadline_ns, move) !=
-            MC_OK) {
+        enum mc_err err =
+            mci_mover_aim(&slice->mover, &claim, 0, deadline_ns, move);
+        if (err != MC_OK) {
             slice->move_count = begin;
-            row->err = MC_ERR_TRANSFER_FAIL;
+            row->err = failure_of(err);
             return;
         }
         set_spans(slice, r, move);
@@ -280,7 +287,8 @@ static void move_slice(struct slice *slice)
     for (size_t m = 0; m < slice->move_count; m++) {
         if (slice->moves[m].err != MC_OK) {
             mci_mover_note(&slice->moves[m]);
-            slice->rows[slice->move_rows[m]].err = MC_ERR_TRANSFER_FAIL;
+            slice->rows[slice->move_rows[m]].err =
+                failure_of(slice->moves[m].err);
             any_failed = true;
         }
     }
@@ -294,6 +302,24 @@ static void move_slice(struct slice *slice)
 
 /* ---- ending -------------------------------------------------------------- */
 
+/* A master that did not answer the end has its chance, but not for as long
+ * again. */
+static struct mci_call take_back_call(const struct slice *slice,
+                                      const struct mci_write_row *rows,
+                                      size_t count)
+{
+    struct mci_call call = mci_client_call(slice->writing->client);
+    uint64_t soon_ns = mci_clock_deadline(call.now_ns, TAKE_BACK_MS);
+    for (size_t i = 0; i < count; i++) {
+        bool is_unheard =
+            rows[i].err == MC_ERR_RPC_FAIL || rows[i].err == MC_ERR_RPC_TIMEOUT;
+        if (is_unheard && slice->mover.targets && soon_ns < call.deadline_ns) {
+            call.deadline_ns = soon_ns;
+        }
+    }
+    return call;
+}
+
 /* Rows that were started and failed since are taken back. A revoke makes no
  * events and needs no room, so it does not fail where the end did. */
 static void take_back(struct slice *slice)
@@ -306,8 +332,7 @@ static void take_back(struct slice *slice)
             some[count++] = slice->rows[i];
         }
         if (count == TAKE_BACK_ROWS || (count > 0 && i + 1 == slice->count)) {
-            const struct mci_call call =
-                mci_client_call(slice->writing->client);
+            const struct mci_call call = take_back_call(slice, some, count);
             (void)link->ops->put_revoke(link->ctx, &call, some, count);
             count = 0;
         }
@@ -369,12 +394,14 @@ static int64_t answer_of(const struct slice *slice, size_t i)
                                                : rows[i].err;
 }
 
-/* Errors: the master refused the slice as a whole. */
+/* Errors: the master refused the slice as a whole, or was not heard of; then
+ * every row holds it. */
 static enum mc_err write_slice(struct slice *slice)
 {
     enum mc_err err = mci_mover_again(&slice->mover);
     if (err != MC_OK) {
-        return err;
+        return mci_client_refuse(&slice->writing->results[slice->first],
+                                 slice->count, err);
     }
     slice->call = mci_client_call(slice->writing->client);
     err = start(slice);
@@ -456,14 +483,20 @@ static enum mc_err write_many(struct slice *slice, size_t count)
                                        slice->moves_per_row};
     uint8_t *block = make_room(slice, &room);
     enum mc_err err = block ? MC_OK : MC_ERR_NOMEM;
-    for (slice->first = 0; slice->first < count && err == MC_OK;
-         slice->first += slice->count) {
+    while (slice->first < count && err == MC_OK) {
         size_t left = count - slice->first;
         fill_slice(slice, left < room.rows ? left : room.rows);
         err = write_slice(slice);
+        slice->first += slice->count;
     }
     mci_free(block);
-    return err;
+    if (err == MC_OK || slice->first <= slice->count) {
+        return err;
+    }
+    /* Earlier slices are done, so it is not the call that was refused. */
+    (void)mci_client_refuse(&slice->writing->results[slice->first],
+                            count - slice->first, err);
+    return MC_OK;
 }
 
 static enum mc_err write_rows(struct mci_writing *writing, size_t count)
