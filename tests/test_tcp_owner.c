@@ -60,6 +60,14 @@ static void half_is_cut_off(struct tcp_rig *rig, struct half *half)
     ck_assert(are_all(rig->memory, rig->bytes, 0x55));
 }
 
+/* Its connection is closed at this moment, not only when it goes on. */
+static bool is_closed_now(const struct half *half)
+{
+    uint8_t byte;
+    ssize_t got = recv(half->fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
+    return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK);
+}
+
 static const struct mc_fence attempt_fence = {
     .number = 1, .kind = MC_FENCE_ATTEMPT, .subject = 1};
 static const struct mc_fence incarnation_fence = {
@@ -81,6 +89,7 @@ START_TEST(test_after_a_fence_nothing_of_a_write_lands)
     half_open(&rig, &half);
     half_begin(&rig, &half);
     fence(&rig, _i == 0 ? &attempt_fence : &incarnation_fence);
+    ck_assert(is_closed_now(&half));
     half_is_cut_off(&rig, &half);
     /* And no new request of it is let in. */
     int fd = raw_connect(&rig);
@@ -121,6 +130,7 @@ START_TEST(test_after_conceal_nothing_of_a_write_lands)
     half_open(&rig, &half);
     half_begin(&rig, &half);
     mc_transfer_conceal(rig.owner, rig.exposure.registration);
+    ck_assert(is_closed_now(&half));
     half_is_cut_off(&rig, &half);
     tcp_rig_close(&rig);
 }
@@ -167,6 +177,7 @@ START_TEST(test_a_receipt_means_that_nobody_else_is_inside)
     ck_assert_uint_eq(answer.receipt,
                       tcp_rig_receipt(&rig, half.row.terms.subject));
     ck_assert_uint_eq(answer.number, 1);
+    ck_assert(is_closed_now(&half));
     half_is_cut_off(&rig, &half);
     /* The connection with the receipt goes on. */
     request.op = MCI_TCP_PROBE;
