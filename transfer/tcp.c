@@ -110,9 +110,8 @@ static enum mc_err tcp_fence(void *state, const struct mc_fence *fences,
     struct tcp *tcp = state;
     struct mci_tcp_server *server = atomic_load(&tcp->server);
     (void)fences;
-    (void)count;
     (void)stuck; /* no connection is ever stuck */
-    if (server) {
+    if (server && count > 0) {
         mci_tcp_server_sweep(server, NULL);
     }
     return MC_OK;

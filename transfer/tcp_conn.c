@@ -13,6 +13,7 @@
 
 #define TURN_BYTES (4 * MCI_PIECE_BYTES) /* then others are looked after */
 #define HEAD_NS (10 * MCI_NS_PER_S)      /* for the rest of a head */
+#define IDLE_NS (60 * MCI_NS_PER_S)      /* where idling is not welcome */
 #define DRAIN_NS (10 * MCI_NS_PER_S)     /* between bytes that go nowhere */
 #define ANSWER_NS (60 * MCI_NS_PER_S)    /* between bytes of an answer */
 #define NOWHERE_BYTES (64u << 10)
@@ -385,6 +386,17 @@ static bool is_late(uint64_t since_ns, uint64_t patience_ns, uint64_t now_ns)
     return now_ns > since_ns && now_ns - since_ns > patience_ns;
 }
 
+/* Who has never asked for anything, and everybody in a crowd, may be idle for a
+ * while only; others for as long as they like. */
+static bool is_idle_too_long(const struct mci_tcp_conn *conn, uint64_t now_ns)
+{
+    const struct mci_tcp_server *server = conn->thread->server;
+    bool is_crowd =
+        atomic_load(&server->conn_count) > server->conns_max / 4 * 3;
+    return (conn->last_number == 0 || is_crowd) &&
+           is_late(conn->moved_ns, IDLE_NS, now_ns);
+}
+
 bool mci_tcp_conn_is_stalled(const struct mci_tcp_conn *conn, uint64_t now_ns)
 {
     if (conn->out_count > 0) {
@@ -394,8 +406,9 @@ bool mci_tcp_conn_is_stalled(const struct mci_tcp_conn *conn, uint64_t now_ns)
     }
     switch (conn->stage) {
     case MCI_TCP_CONN_HEAD:
-        return mci_tcp_input_len(&conn->input) > 0 &&
-               is_late(conn->moved_ns, HEAD_NS, now_ns);
+        return mci_tcp_input_len(&conn->input) > 0
+                   ? is_late(conn->moved_ns, HEAD_NS, now_ns)
+                   : is_idle_too_long(conn, now_ns);
     case MCI_TCP_CONN_WRITE:
         return now_ns >= conn->request.grant.deadline_ns;
     case MCI_TCP_CONN_DRAIN:
