@@ -39,14 +39,14 @@ static enum mci_level level_of(const struct mci_eviction *eviction,
     const struct mci_master *master = eviction->master;
     if ((version->marks & MCI_MARK_HARD) || version->holds > 0 ||
         is_spared(eviction, shard, version) ||
-        mci_lease_stays(master, version, true) > eviction->now_ns) {
+        mci_lease_stays(master, version, true) > mci_eviction_now(eviction)) {
         return MCI_LEVEL_BLOCKED;
     }
     bool is_soft = version->marks & MCI_MARK_SOFT;
     if (is_soft && master->opts.no_evict_soft_pinned) {
         return MCI_LEVEL_BLOCKED;
     }
-    if (mci_lease_until(master, version, false) > eviction->now_ns) {
+    if (mci_lease_until(master, version, false) > mci_eviction_now(eviction)) {
         return is_soft ? MCI_LEVEL_ASKED_SOFT : MCI_LEVEL_ASKED;
     }
     return is_soft ? MCI_LEVEL_SOFT : MCI_LEVEL_PLAIN;
@@ -66,7 +66,7 @@ static bool group_lets_go(const struct mci_eviction *eviction,
     bool firm = level >= MCI_LEVEL_ASKED;
     mci_group_lock(group);
     bool may_go = mci_lease_until_locked(eviction->master, version, firm) <=
-                  eviction->now_ns;
+                  mci_eviction_now(eviction);
     if (may_go && for_good) {
         mci_list_remove(&mci_label_extras(version->label)->member.link);
     }
@@ -106,7 +106,7 @@ static bool evict_copy(struct turn *turn, uint32_t copy)
         .master = turn->eviction->master,
         .shard = shard,
         .slot = mci_table_find(&shard->table, &shard->pool, &spot),
-        .now_ns = turn->eviction->now_ns,
+        .now_ns = mci_eviction_now(turn->eviction),
         .reserved = &turn->reserved,
         .leavings = turn->leavings};
     shard->counts.evicted_objects++;
@@ -118,10 +118,19 @@ static bool evict_copy(struct turn *turn, uint32_t copy)
 /* Reserves for one event and takes the lock. */
 static bool turn_begin(struct turn *turn)
 {
+    const struct mci_eviction *eviction = turn->eviction;
     turn->reserved = 0;
-    if (mci_media_reserve(turn->eviction->master, 1, turn->eviction->cls,
-                          turn->eviction->deadline_ns,
-                          &turn->reserved) != MC_OK) {
+    enum mc_err err = mci_media_reserve(eviction->master, 1, eviction->cls, 0,
+                                        &turn->reserved);
+    if (err != MC_OK && eviction->deadline_ns > 0) {
+        uint64_t begun_ns = mci_clock_ns();
+        err = mci_media_reserve(eviction->master, 1, eviction->cls,
+                                eviction->deadline_ns, &turn->reserved);
+        if (eviction->waited_ns) {
+            *eviction->waited_ns += mci_clock_ns() - begun_ns;
+        }
+    }
+    if (err != MC_OK) {
         return false;
     }
     mci_shard_lock(turn->shard);
@@ -181,7 +190,7 @@ static bool is_blocked(const struct mci_eviction *eviction,
                        enum mci_level level, struct mci_lane *lane)
 {
     return atomic_load_explicit(blocked_of(lane, level), memory_order_relaxed) >
-           eviction->now_ns;
+           mci_eviction_now(eviction);
 }
 
 /* The shard whose lane has the oldest head, of SHARDS_COMPARED or, if that finds

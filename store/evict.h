@@ -30,11 +30,19 @@ struct mci_eviction {
     struct mci_space *space;
     uint64_t now_ns;
     uint64_t deadline_ns;
+    uint64_t
+        *waited_ns; /* for the event log, since now_ns; NULL: not counted */
     enum mci_log_class cls;
     const struct mci_spot *spared; /* a key that must not go, or NULL */
     mci_evict_sink_fn sink;
     void *sink_ctx;
 };
+
+/* What time it is by now: leases that ended while the log was full have ended. */
+static inline uint64_t mci_eviction_now(const struct mci_eviction *eviction)
+{
+    return eviction->now_ns + (eviction->waited_ns ? *eviction->waited_ns : 0);
+}
 
 enum mci_evicted {
     MCI_EVICTED_ONE,

@@ -15,7 +15,7 @@
 #include "window.h"
 
 #define CLAIM_TURNS 10000
-#define WINDOW_TURNS 4
+#define WINDOW_TURNS 16 /* others use or lease what is in it meanwhile */
 
 struct room {
     const struct mci_eviction *eviction;
@@ -193,6 +193,13 @@ static enum mc_err clear_windows(struct room *room,
     return err;
 }
 
+/* What was evicted may have become a hole with what others gave back. */
+static void take_hole(struct room *room)
+{
+    room->is_taken = mci_space_take(room->space, room->bytes, room->owner,
+                                    &room->taken) == MC_OK;
+}
+
 /* The oldest copy is shorter than what is asked for. */
 static enum mc_err evict_several(struct room *room)
 {
@@ -213,6 +220,11 @@ static enum mc_err evict_several(struct room *room)
     }
     if (err == MC_OK && !room->is_taken) {
         err = clear_windows(room, &search);
+    }
+    if (err == MC_OK && !room->is_taken) {
+        end_claim(room->space, room->claim);
+        room->claim = 0;
+        take_hole(room);
     }
     mci_window_search_fini(&search);
     return err;
@@ -251,7 +263,9 @@ enum mc_err mci_evict_for(const struct mci_eviction *eviction, uint64_t bytes,
         return err;
     }
     err = make_room(&room);
-    end_claim(room.space, room.claim);
+    if (room.claim != 0) {
+        end_claim(room.space, room.claim);
+    }
     if (room.window_claim != 0) {
         end_claim(room.space, room.window_claim);
     }

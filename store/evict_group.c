@@ -26,7 +26,8 @@ static enum turn next_member(const struct mci_eviction *eviction,
         until_ns = group->asked_ns;
     }
     if (!mci_list_is_empty(&group->members)) {
-        turn = until_ns > eviction->now_ns ? TURN_LEASED : TURN_MEMBER;
+        turn =
+            until_ns > mci_eviction_now(eviction) ? TURN_LEASED : TURN_MEMBER;
     }
     if (turn == TURN_MEMBER) {
         struct mci_link *link = group->members.next;

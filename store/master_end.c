@@ -6,6 +6,7 @@
  */
 #include "ahead.h"
 #include "caller.h"
+#include "group.h"
 #include "lease.h"
 #include "media.h"
 #include "space.h"
@@ -35,6 +36,18 @@ static enum mc_err answer_by_fate(const struct ending *ending,
     return is_done ? MC_OK : MC_ERR_INVALID_VERSION;
 }
 
+/* A group is for life: what became readable under another one, or under none,
+ * after this was started is not replaced. */
+static bool breaks_group(const struct mci_change *change, uint32_t index)
+{
+    const struct mci_pool *pool = &change->shard->pool;
+    uint32_t former = mci_chain_readable(change->shard, change->slot);
+    const struct mci_group *group =
+        mci_group_of(mci_pool_at(pool, index)->label);
+    return former != 0 && group &&
+           mci_group_of(mci_pool_at(pool, former)->label) != group;
+}
+
 /* An open attempt whose end has come. */
 static enum mc_err end_open(const struct mci_change *change, uint32_t index,
                             bool is_spent, uint64_t until_ns)
@@ -44,6 +57,10 @@ static enum mc_err end_open(const struct mci_change *change, uint32_t index,
     if (is_put && mci_chain_readable(change->shard, change->slot) != 0) {
         mci_attempt_discard(change, index, MCI_FATE_DROPPED, until_ns);
         return MC_OK;
+    }
+    if (breaks_group(change, index)) {
+        mci_attempt_discard(change, index, MCI_FATE_REFUSED, until_ns);
+        return MC_ERR_INVALID_PARAMS;
     }
     if (mci_attempt_shed(change, index) == 0) {
         mci_attempt_discard(change, index, MCI_FATE_REFUSED, until_ns);

@@ -88,8 +88,10 @@ static enum mc_err allocate(struct mci_start *start)
     if (err != MC_OK) {
         return err;
     }
+    uint64_t waited_ns = 0;
     const struct mci_want want = {
         .master = start->master,
+        .waited_ns = &waited_ns,
         .call = start->call,
         .config = start->config,
         .spared = start->kind == MCI_START_UPSERT ? &start->spot : NULL,

@@ -158,7 +158,8 @@ mci_master_upsert_start(struct mci_master *master, const struct mci_call *call,
 /* Makes the bytes readable; of either kind of attempt. Rows with attempt number
  * 0 are passed over and keep their code. Rows: 0 (also for a repeated end of
  * what was committed or dropped), -300 (not an open attempt of this client and
- * key), -901. */
+ * key), -600 (an upsert names another group than the one the key has by now),
+ * -901. */
 MC_CHECK_RESULT enum mc_err mci_master_put_end(struct mci_master *master,
                                                const struct mci_call *call,
                                                struct mci_write_row *rows,

@@ -77,6 +77,7 @@ static enum mc_err take_by_evicting(const struct mci_want *want,
                                           .now_ns = want->call->now_ns,
                                           .deadline_ns =
                                               want->call->deadline_ns,
+                                          .waited_ns = want->waited_ns,
                                           .cls = MCI_LOG_FOREGROUND,
                                           .spared = want->spared};
     return mci_evict_for(&eviction, want->bytes, want->owner, extent_out);

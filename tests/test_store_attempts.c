@@ -46,6 +46,29 @@ START_TEST(a_put_of_a_living_writer_is_not_preempted)
 }
 END_TEST
 
+START_TEST(an_upsert_does_not_end_over_another_groups_value)
+{
+    rig_open(&rig, NULL);
+    struct mci_write_row row = rig_upsert_start(&rig, "a#s1@g1", 100);
+    struct mci_write_row same = rig_upsert_start(&rig, "a#s3@g2", 100);
+    struct mci_write_row none = rig_upsert_start(&rig, "a#s4", 100);
+    ck_assert_int_eq(rig_put(&rig, "a#s2@g2", 100), MC_OK);
+    (void)rig_events(&rig);
+    ck_assert_int_eq(rig_end(&rig, &row), MC_ERR_INVALID_PARAMS);
+    ck_assert_int_eq(rig_end(&rig, &row), MC_ERR_INVALID_VERSION);
+    EXPECT_EVENTS(&rig, "");
+    ck_assert_int_eq(rig_end(&rig, &same), MC_OK);
+    ck_assert_int_eq(rig_end(&rig, &none), MC_OK);
+    EXPECT_EVENTS(&rig, "-cpu:a#s2@g2&+cpu:a#s3@g2 -cpu:a#s3@g2&+cpu:a#s4@g2");
+    row = rig_upsert_start(&rig, "b@g1", 100);
+    ck_assert_int_eq(rig_put(&rig, "b", 100), MC_OK); /* ungrouped for life */
+    ck_assert_int_eq(rig_end(&rig, &row), MC_ERR_INVALID_PARAMS);
+    ck_assert(mci_master_check(rig.master));
+    (void)rig_events(&rig);
+    rig_close(&rig);
+}
+END_TEST
+
 START_TEST(of_several_upserts_the_last_end_decides)
 {
     rig_open(&rig, NULL);
@@ -332,6 +355,7 @@ static TCase *attempts(void)
     tcase_add_test(tcase,
                    a_put_end_that_finds_the_key_readable_drops_its_bytes);
     tcase_add_test(tcase, a_put_of_a_living_writer_is_not_preempted);
+    tcase_add_test(tcase, an_upsert_does_not_end_over_another_groups_value);
     tcase_add_test(tcase, of_several_upserts_the_last_end_decides);
     tcase_add_test(tcase,
                    a_removed_key_becomes_readable_by_a_write_that_was_open);

@@ -5,6 +5,7 @@
  * test_log_flow; F.6, the tap, is what all of these tests are. */
 #include <check.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -180,6 +181,42 @@ START_TEST(a_start_that_must_evict_waits_for_the_log_and_says_901)
     EXPECT_UNCHANGED(&rig, before);
     free(before);
     ck_assert_int_eq(rig_put(&rig, "big", room + 16 * KIB), MC_OK);
+    (void)rig_events(&rig);
+    rig_close(&rig);
+}
+END_TEST
+
+static void *drain_later(void *ctx)
+{
+    (void)ctx;
+    uint64_t until_ns = mci_clock_ns() + 60 * MS;
+    while (mci_clock_ns() < until_ns) {
+        (void)sched_yield();
+    }
+    (void)rig_events(&rig);
+    return NULL;
+}
+
+START_TEST(a_start_that_waited_for_the_log_judges_leases_by_the_time_it_is)
+{
+    struct rig_opts opts = {.segment_bytes = 64 * KIB,
+                            .log_capacity = CAPACITY,
+                            .overflow = MC_PUBLISHER_BLOCK,
+                            .store = {.default_kv_lease_ttl_ms = 30}};
+    pthread_t drainer;
+    rig_open(&rig, &opts);
+    ck_assert_int_eq(rig_put(&rig, "a", 64 * KIB), MC_OK);
+    ck_assert_int_eq(rig_get(&rig, "a", false).err, MC_OK); /* for 30 ms */
+    fill_log(0);
+    struct mci_write_row row = rig_row("b", 64 * KIB);
+    struct mci_call call = rig_call(&rig);
+    call.deadline_ns = mci_clock_ns() + PATIENCE_NS;
+    ck_assert_int_eq(pthread_create(&drainer, NULL, drain_later, NULL), 0);
+    ck_assert_int_eq(mci_master_put_start(rig.master, &call, NULL, &row, 1),
+                     MC_OK);
+    (void)pthread_join(drainer, NULL);
+    ck_assert_int_eq(row.err, MC_OK);
+    ck_assert_int_eq(rig_exist(&rig, "a"), 0);
     (void)rig_events(&rig);
     rig_close(&rig);
 }
@@ -450,6 +487,8 @@ static TCase *full(void)
     tcase_add_test(tcase, a_start_needs_no_room_in_the_log);
     tcase_add_test(tcase,
                    a_start_that_must_evict_waits_for_the_log_and_says_901);
+    tcase_add_test(
+        tcase, a_start_that_waited_for_the_log_judges_leases_by_the_time_it_is);
     tcase_add_test(tcase, reads_never_mind_a_full_log);
     tcase_add_test(tcase, without_a_tap_nobody_waits_and_ids_go_on);
     tcase_add_test(tcase,
