@@ -2,16 +2,16 @@
 /* mci_remote.h - a client's end of the control connections to a master process.
  *
  * Keeps up to MCI_SLOTS_MAX pooled connections, each a slot with one request
- * outstanding: a caller's thread writes its request and reads the answer itself.
- * A heartbeat runs on a thread and connection of its own from open to close,
- * whatever the application does. When the master has forgotten this client or is
- * another one (a new epoch), the heartbeat thread registers anew under a new
- * incarnation and tells the owner of the remote through callbacks.
+ * outstanding: a caller's thread writes its request and reads the answer
+ * itself. A heartbeat runs on a thread and connection of its own from open to
+ * close, whatever the application does. When the master has forgotten this
+ * client or is another one (a new epoch), the heartbeat thread registers anew
+ * under a new incarnation and tells the owner of the remote through callbacks.
  *
- * What a caller may rely on: a mutating call is done once or not at all; one that
- * ran out of time answers MC_ERR_RPC_TIMEOUT (outcome unknown) and was made
- * harmless as SAFETY C.3 says; a call that never reached the master answers
- * MC_ERR_RPC_FAIL.
+ * What a caller may rely on: a mutating call is done once or not at all; one
+ * that ran out of time answers MC_ERR_RPC_TIMEOUT (outcome unknown) and was
+ * made harmless as SAFETY C.3 says; a call that never reached the master
+ * answers MC_ERR_RPC_FAIL.
  * Threads: any thread, but open and close.
  */
 #ifndef MCI_REMOTE_H
@@ -48,8 +48,8 @@ struct mci_remote_opts {
 };
 
 /* Connects, says hello, starts the heartbeat. A name that a living client holds
- * is waited for, within the connect timeout. Errors, each with a line in the log:
- * MC_ERR_INVALID_PARAMS (address), MC_ERR_RPC_FAIL, MC_ERR_RPC_TIMEOUT,
+ * is waited for, within the connect timeout. Errors, each with a line in the
+ * log: MC_ERR_INVALID_PARAMS (address), MC_ERR_RPC_FAIL, MC_ERR_RPC_TIMEOUT,
  * MC_ERR_NOT_SUPPORTED (another protocol version; the line names both),
  * MC_ERR_SEGMENT_ALREADY_EXISTS (the name is held), -1011 (tenant), -11. */
 MC_CHECK_RESULT enum mc_err mci_remote_open(const struct mci_remote_opts *opts,
@@ -83,8 +83,10 @@ mci_remote_segment_status(struct mci_remote *remote, uint32_t segment,
                           enum mci_segment_status *status_out);
 
 /* What is known of segments, asked for once and kept. The row's texts are
- * borrowed and valid until renewed or close (rows are never dropped in between).
- * Errors: -101 (not mounted), those of calls. */
+ * borrowed and valid until close, or an hour after they were renewed. The
+ * number of a segment means something else at another master; grants do not, so
+ * that a place of one that is looked up at another is refused there. Errors:
+ * -101 (not mounted), -103 (another identity has come), those of calls. */
 MC_CHECK_RESULT enum mc_err
 mci_remote_segment(struct mci_remote *remote, uint32_t segment,
                    uint64_t deadline_ns,

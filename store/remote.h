@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* remote.h - the remote link from the inside.
  *
- * A caller takes a slot, writes its request into the slot's memory, sends it and
- * reads the answer on the slot's connection, gives the slot back. Slots are taken
- * last in, first out, so that few calls at a time use few connections.
+ * A caller takes a slot, writes its request into the slot's memory, sends it
+ * and reads the answer on the slot's connection, gives the slot back. Slots are
+ * taken last in, first out, so that few calls at a time use few connections.
  *
  * An identity is what a master has made of us: client, incarnation, epoch. Each
  * new one raises the remote's generation; a slot's numbers belong to one
  * generation and begin anew in the next.
  *
- * Order in which things are seen (SAFETY D.1): what a start has opened stands in
- * the book before its slot takes the next number, and leaves it once an end or
- * revoke was answered; a heartbeat reads the numbers of the slots first and the
- * book after that. So an attempt that a heartbeat lacks, though its slot has moved
- * on, was never seen by a writer or is over.
+ * Order in which things are seen (SAFETY D.1): what a start has opened stands
+ * in the book before its slot takes the next number, and leaves it once an end
+ * or revoke was answered; a heartbeat reads the numbers of the slots first and
+ * the book after that. So an attempt that a heartbeat lacks, though its slot
+ * has moved on, was never seen by a writer or is over.
  *
  * Locks: remote->lock, book.lock, segments.lock; all leaves, none is held while
  * anything is sent, received or called back.
@@ -53,9 +53,9 @@ void mci_remote_wire_fini(struct remote_wire *wire);
 void mci_remote_wire_drop(struct remote_wire *wire);
 /* Begins a request: args are written onto pack. */
 void mci_remote_wire_begin(struct remote_wire *wire, struct mci_pack *pack);
-/* Writes the head before the args and sends all. *is_whole_out: the whole message
- * may have left. Errors: MC_ERR_RPC_FAIL, MC_ERR_RPC_TIMEOUT, MC_ERR_NOMEM,
- * MC_ERR_INVALID_PARAMS (too long). */
+/* Writes the head before the args and sends all. *is_whole_out: the whole
+ * message may have left. Errors: MC_ERR_RPC_FAIL, MC_ERR_RPC_TIMEOUT,
+ * MC_ERR_NOMEM, MC_ERR_INVALID_PARAMS (too long). */
 MC_CHECK_RESULT enum mc_err
 mci_remote_wire_send(struct remote_wire *wire,
                      const struct mci_request *request, uint64_t deadline_ns,
@@ -175,9 +175,10 @@ struct mci_remote {
     _Atomic uint64_t renewals;
 };
 
-/* Connects and says hello. In the identity *self_inout is what we know (client 0:
- * nothing yet) and is told what the master says. Errors: those of streams;
- * MC_ERR_NOT_SUPPORTED (version; told in the log), and the master's. */
+/* Connects and says hello. hello->self is what we know (client 0: nothing yet)
+ * and becomes what the master says. Errors: those of streams;
+ * MC_ERR_NOT_SUPPORTED (version; told in the log), MC_ERR_CLIENT_NOT_FOUND
+ * (another epoch, too), and the master's. */
 struct remote_hello {
     enum mci_role role;
     uint64_t deadline_ns;

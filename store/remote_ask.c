@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One number per request, however often it is sent (SAFETY C.2). What becomes of
- * a try:
+/* One number per request, however often it is sent (SAFETY C.2). What becomes
+ * of a try:
  *
- *   answered                 done
- *   answered -103            the master does not know this identity: if this was
- *                            the only try, nothing was done; it is asked anew
- *                            under the next identity
- *   answered as stale        not done by this try
- *   broken, not all sent     nothing was done; once more
- *   broken, all sent         it may have been done; once more, same number
- *   the identity changed     not sent: asked anew. Sent: what changes something
- *                            has an unknown outcome, what reads is asked anew
- *   the deadline             not sent: failed. Sent: unknown; the slot takes the
- *                            next number at once, for a cancel, so that the next
- *                            heartbeat says that this one is given up
+ *   answered                done
+ *   answered -103           the master does not know this identity: if this was
+ *                           the only try, nothing was done; it is asked anew
+ *                           under the next identity
+ *   answered as stale       not done by this try
+ *   broken, not all sent    nothing was done; once more
+ *   broken, all sent        it may have been done; once more, same number
+ *   the identity changed    not sent: asked anew. Sent: what changes something
+ *                           has an unknown outcome, what reads is asked anew
+ *   the deadline            not sent: failed. Sent: unknown; the slot takes the
+ *                           next number at once, for a cancel, so that the next
+ *                           heartbeat says that this one is given up
  */
 #include "mc_log.h"
 #include "remote.h"

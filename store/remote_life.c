@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The heartbeat thread. Each beat says what this client knows and learns what it
- * has to do; it has a connection and memory of its own and takes no lock for
+/* The heartbeat thread. Each beat says what this client knows and learns what
+ * it has to do; it has a connection and memory of its own and takes no lock for
  * longer than a copy, so nothing that the application does keeps it waiting but
  * its own callbacks.
  *
- * Beats come every heartbeat_ms, and at once when fences were carried out, when a
- * request was given up, or when a call has seen that we are not known. When the
- * master cannot be reached, connecting is tried soon, and then once per period.
+ * Beats come every heartbeat_ms, and at once when fences were carried out, when
+ * a request was given up, or when a call has seen that we are not known. When
+ * the master cannot be reached, connecting is tried soon, and then once per
+ * period.
  */
 #include <signal.h>
 
@@ -140,8 +141,8 @@ static enum mc_err exchange_beat(struct mci_remote *remote,
 
 /* ---- what a pulse brings ------------------------------------------------- */
 
-/* Fences that were carried out already are told again until the master has heard
- * of it. They rise by number. */
+/* Fences that were carried out already are told again until the master has
+ * heard of it. They rise by number. */
 static void carry_out_fences(struct mci_remote *remote,
                              const struct mci_pulse *pulse)
 {
@@ -199,9 +200,9 @@ static void take_pulse(struct mci_remote *remote, const struct mci_pulse *pulse)
     }
 }
 
-/* A master places nothing in the memory of a client whose clock it has not heard
- * of, so a new incarnation says it before anything is mounted. What fails here is
- * tried again by the next beat. */
+/* A master places nothing in the memory of a client whose clock it has not
+ * heard of, so a new incarnation says it before anything is mounted. What
+ * fails here is tried again by the next beat. */
 static bool beat_first(struct mci_remote *remote)
 {
     struct mci_pulse pulse = {.fence_count = 0};

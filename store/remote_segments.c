@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of segments, asked for one at a time and kept. Numbers of segments are
- * never used twice within an epoch, so a row is right as long as the identity is
- * the one under which it was asked for. Rows are borrowed by callers who do not
- * give them back: those of an identity that is over are kept for VOID_KEEP_NS,
- * which is longer than any call takes.
+ * never used twice within an epoch, so a row is right as long as the identity
+ * is the one under which it was asked for. Rows are borrowed by callers who do
+ * not give them back: those of an identity that is over are kept for
+ * VOID_KEEP_NS, which is longer than any call takes.
  */
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Clean slots are taken first, the one that came back last before all others;
- * then one whose last request was given up, which costs its taker a cancel; then
- * a new one. So there are as many connections as calls were under way at a time.
+ * then one whose last request was given up, which costs its taker a cancel;
+ * then a new one. So there are as many connections as calls were under way at a
+ * time.
  */
 #include <time.h>
 

@@ -18,8 +18,8 @@ static void refuse_rows(struct mci_write_row *rows, size_t count,
     }
 }
 
-/* What came of the messages of one batch. A later one that fails leaves its code
- * in its rows only. */
+/* What came of the messages of one batch. A later one that fails leaves its
+ * code in its rows only. */
 struct outcome {
     enum mc_err err; /* of the first message */
     bool is_begun;

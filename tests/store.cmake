@@ -46,7 +46,7 @@ foreach(part "" _lies _life _crowd)
     TIMEOUT 180)
 endforeach()
 set(peer_rig support/peer_rig.c support/ctl_proxy.c)
-foreach(proof once remote_master)
+foreach(proof once remote_master other_master)
   mc_test(store ${proof} SOURCES ${peer_rig} LINK ${store_parts}
     TIMEOUT 240)
 endforeach()
