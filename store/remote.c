@@ -267,9 +267,11 @@ static enum mc_err enter(struct mci_remote *remote)
     if (err != MC_OK) {
         return err;
     }
+    bool is_held = false;
     for (;;) {
         err = mci_remote_hello(remote, &remote->life.wire, &hello);
         uint64_t until_ns = mci_clock_ns() + NAME_HELD_PAUSE_NS;
+        is_held = is_held || err == MC_ERR_SEGMENT_ALREADY_EXISTS;
         if (err != MC_ERR_SEGMENT_ALREADY_EXISTS ||
             until_ns >= hello.deadline_ns) {
             break;
@@ -277,6 +279,9 @@ static enum mc_err enter(struct mci_remote *remote)
         (void)pthread_mutex_lock(&remote->lock);
         mci_remote_wait(remote, &remote->changed, until_ns);
         (void)pthread_mutex_unlock(&remote->lock);
+    }
+    if (err == MC_ERR_RPC_TIMEOUT && is_held) {
+        err = MC_ERR_SEGMENT_ALREADY_EXISTS; /* what the time was lost with */
     }
     if (err == MC_OK) {
         mci_remote_adopt(remote, &hello);
