@@ -277,7 +277,9 @@ static enum MHD_Result run_route(struct mci_http_server *server,
     return answer(connection, &response, route ? route->methods : 0);
 }
 
-/* Called with the head of a request, with each piece of its body, at its end. */
+/* Called with the head of a request, with each piece of its body, at its end;
+ * with as many parameters as libmicrohttpd gives. */
+/* NOLINTNEXTLINE(readability-function-size) */
 static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection,
                                   const char *path, const char *method,
                                   const char *version, const char *data,

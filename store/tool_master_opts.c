@@ -218,6 +218,9 @@ int tool_master_opts(const struct master_settings *settings,
                      struct mc_master_opts *opts_out)
 {
     memset(opts_out, 0, sizeof *opts_out);
+    if (settings->client_ttl_ms > UINT32_MAX) {
+        return refuse("--client_ttl: is 49 days at most");
+    }
     int code = fill_store(settings, &opts_out->store);
     if (code == 0) {
         code = fill_events(settings, &opts_out->events);

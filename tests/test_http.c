@@ -296,8 +296,8 @@ static const char *const noise[] = {
     "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     "GET /echo HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n",
     "GET /echo HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
-    "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: "
-    "chunked\r\n\r\nzz\r\n",
+    ("POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: "
+     "chunked\r\n\r\nzz\r\n"),
     "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc",
     "GET /echo?a=%zz%1 HTTP/1.1\r\nHost: x\r\n",
 };

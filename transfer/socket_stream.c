@@ -190,14 +190,18 @@ bool mci_stream_has_pending(const struct mci_stream *stream)
 
 short mci_stream_recv_events(const struct mci_stream *stream)
 {
-    return stream->session ? mci_tls_session_recv_events(stream->session)
-                           : POLLIN;
+    if (stream->session) {
+        return mci_tls_session_recv_events(stream->session);
+    }
+    return POLLIN;
 }
 
 short mci_stream_send_events(const struct mci_stream *stream)
 {
-    return stream->session ? mci_tls_session_send_events(stream->session)
-                           : POLLOUT;
+    if (stream->session) {
+        return mci_tls_session_send_events(stream->session);
+    }
+    return POLLOUT;
 }
 
 int mci_stream_fd(const struct mci_stream *stream)
