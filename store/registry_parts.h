@@ -5,9 +5,10 @@
  * fencing (its ranges in quarantine wait for their proofs), then gone, when its
  * client number may be used again. Two kinds of locks: the registry's, for all
  * tables, segments, doubts and fences; and one per member for its book of open
- * attempts. Neither is taken while the other is held. Under the registry's lock
- * the core is called only where it takes no more than its leaf locks (clients and
- * segments); under a book's lock also for single attempts.
+ * attempts. Neither is taken while the other is held, and both come before the
+ * core's: it never calls back. Under them it is called only for what is short
+ * (clients, segments, single attempts, what is newly in doubt); slices, and all
+ * that may wait for the event log, are done without.
  * Threads: any thread.
  */
 #ifndef REGISTRY_PARTS_H
