@@ -316,9 +316,11 @@ START_TEST(a_silent_peer_costs_the_handshake_its_deadline)
 }
 END_TEST
 
-/* A client of plain OpenSSL that shows no certificate, or speaks TLS 1.2. */
+/* A client of plain OpenSSL that shows no certificate, or shows one but speaks
+ * TLS 1.2. */
 struct stranger {
     uint16_t port;
+    const struct papers *papers;
     bool is_old;
     bool got_byte;
     bool shook_hands;
@@ -330,6 +332,12 @@ static void *run_stranger(void *ctx)
     SSL_CTX *context = SSL_CTX_new(TLS_client_method());
     if (stranger->is_old) {
         (void)SSL_CTX_set_max_proto_version(context, TLS1_2_VERSION);
+        ck_assert_int_eq(SSL_CTX_use_certificate_file(
+                             context, stranger->papers->cert, SSL_FILETYPE_PEM),
+                         1);
+        ck_assert_int_eq(SSL_CTX_use_PrivateKey_file(
+                             context, stranger->papers->key, SSL_FILETYPE_PEM),
+                         1);
     }
     SSL *ssl = SSL_new(context);
     int fd = pair_connect(stranger->port);
@@ -353,7 +361,8 @@ START_TEST(a_client_without_certificate_or_of_old_tls_gets_nothing)
     struct papers papers = make_papers("a", NULL, 0);
     struct mci_tls *tls = load(&papers, papers.ca);
     open_echo(&echo, tls);
-    struct stranger stranger = {.port = echo.port, .is_old = _i == 1};
+    struct stranger stranger = {
+        .port = echo.port, .papers = &papers, .is_old = _i == 1};
     (void)signal(SIGPIPE, SIG_IGN); /* OpenSSL's own sockets */
     ck_assert_int_eq(pthread_create(&thread, NULL, run_stranger, &stranger), 0);
     (void)pthread_join(thread, NULL);
