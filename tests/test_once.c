@@ -3,8 +3,11 @@
  * network that holds, repeats and loses what they say.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "mci_clock.h"
 #include "peer_rig.h"
@@ -349,6 +352,83 @@ START_TEST(another_master_is_met_as_another_client)
 }
 END_TEST
 
+/* Another process: what it does says its exit code. */
+static int live_twice(int from_parent, int to_parent)
+{
+    static struct peer one;
+    char address[32] = "";
+    char byte = 0;
+    if (read(from_parent, address, sizeof address) <= 0) {
+        return 1;
+    }
+    const struct mci_remote_opts opts = {
+        .master = address, .name = "stopped:1", .timeout_ms = LONG_MS};
+    if (mci_remote_open(&opts, &one.remote) != MC_OK) {
+        return 2;
+    }
+    one.link = mci_remote_link(one.remote);
+    uint64_t before = mci_remote_self(one.remote).incarnation;
+    struct mci_write_row row;
+    if (peer_start(&one, "k", SIZE, &row, LONG_MS) != MC_OK ||
+        write(to_parent, "x", 1) != 1 || read(from_parent, &byte, 1) != 1) {
+        return 3;
+    }
+    /* Stopped before that was read, for longer than the ttl. */
+    struct mci_write_row other_row;
+    if (peer_start(&one, "l", SIZE, &other_row, LONG_MS) != MC_OK) {
+        return 4;
+    }
+    if (mci_remote_self(one.remote).incarnation == before) {
+        return 5;
+    }
+    if (peer_end(&one, NULL, &row, LONG_MS) != MC_ERR_INVALID_VERSION ||
+        peer_end(&one, NULL, &other_row, LONG_MS) != MC_OK) {
+        return 6;
+    }
+    mci_remote_close(one.remote, mci_clock_ns() + MCI_NS_PER_S);
+    return 0;
+}
+
+START_TEST(a_client_that_was_stopped_too_long_comes_back_as_another)
+{
+    const struct mc_master_opts opts = {.client_ttl_ms = 900,
+                                        .heartbeat_ms = 100};
+    char address[32] = "";
+    char byte = 0;
+    int down[2];
+    int up[2];
+    int status = -1;
+    ck_assert_int_eq(pipe(down), 0);
+    ck_assert_int_eq(pipe(up), 0);
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        _exit(live_twice(down[0], up[1]));
+    }
+    process_open(&process, &opts);
+    peer_open_beside(&process, &other, "other:1", 1 << 20);
+    (void)snprintf(address, sizeof address, "127.0.0.1:%u", process.port);
+    ck_assert_int_eq(write(down[1], address, sizeof address),
+                     (ssize_t)sizeof address);
+    ck_assert_int_eq(read(up[0], &byte, 1), 1);
+    ck_assert_uint_eq(peer_figures(&other).attempts, 1);
+    ck_assert_int_eq(kill(child, SIGSTOP), 0);
+    ck_assert(AWAIT(peer_figures(&other).attempts == 0)); /* expired */
+    ck_assert_int_eq(write(down[1], "x", 1), 1);
+    ck_assert_int_eq(kill(child, SIGCONT), 0);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    ck_assert(peer_has(&other, "l"));
+    ck_assert(!peer_has(&other, "k"));
+    peer_close(&other);
+    process_close(&process);
+    for (int i = 0; i < 2; i++) {
+        (void)close(down[i]);
+        (void)close(up[i]);
+    }
+}
+END_TEST
+
 /* ---- many at once -------------------------------------------------------- */
 
 #define THREADS 16
@@ -458,6 +538,8 @@ static Suite *make_suite(void)
     tcase_set_timeout(lives, 60);
     tcase_add_test(lives, an_expired_client_is_not_revived);
     tcase_add_test(lives, another_master_is_met_as_another_client);
+    tcase_add_test(lives,
+                   a_client_that_was_stopped_too_long_comes_back_as_another);
     suite_add_tcase(suite, lives);
     TCase *crowd = tcase_create("crowd");
     tcase_set_timeout(crowd, 120);
