@@ -406,6 +406,45 @@ START_TEST(readers_learn_of_memory_that_was_given_up)
 }
 END_TEST
 
+/* What happens between the last byte and the answer; not to be had over tcp. */
+static uint64_t moved_clock_ns;
+static _Atomic uint64_t *raised;
+
+static void let_time_pass(const struct mc_transfer_row *row)
+{
+    moved_clock_ns = row->grant.deadline_ns;
+    mci_clock_fake(&moved_clock_ns);
+}
+
+static void raise_generation(const struct mc_transfer_row *row)
+{
+    (void)row;
+    (void)atomic_fetch_add(raised, 1);
+}
+
+START_TEST(a_read_is_judged_after_its_last_byte)
+{
+    struct rig rig;
+    if (rig_kinds[_i] == MC_TRANSPORT_TCP || !begin(&rig, _i)) {
+        return;
+    }
+    struct mc_transfer_row row = plain_row(&rig, false);
+    mci_copy_set_hook(let_time_pass);
+    (void)mc_transfer_run(rig.peer, &row, 1, UINT64_MAX);
+    mci_clock_fake(NULL);
+    ck_assert_int_eq(row.err, MC_ERR_LEASE_EXPIRED);
+    ck_assert_uint_eq(row.bytes, LEN);
+    if (rig.kind == MC_TRANSPORT_SHM) {
+        raised = (_Atomic uint64_t *)(void *)rig.memory.map;
+        mci_copy_set_hook(raise_generation);
+        ck_assert_int_eq(rig_run(&rig, &row), MC_ERR_TRANSFER_FAIL);
+        ck_assert_uint_eq(row.bytes, LEN);
+    }
+    mci_copy_set_hook(NULL);
+    rig_close(&rig);
+}
+END_TEST
+
 static void add_grants(Suite *suite)
 {
     TCase *grants = tcase_create("grants");
@@ -443,6 +482,8 @@ int main(void)
                         a_restarted_owner_is_not_read_at_stale_addresses, 0,
                         RIG_KINDS);
     tcase_add_loop_test(given_up, readers_learn_of_memory_that_was_given_up, 0,
+                        RIG_KINDS);
+    tcase_add_loop_test(given_up, a_read_is_judged_after_its_last_byte, 0,
                         RIG_KINDS);
     suite_add_tcase(suite, given_up);
     return suite_run(suite);

@@ -186,6 +186,9 @@ static void post_one(struct mci_board_page *page, const struct mc_fence *fence,
 void mci_board_post(struct mci_board *board, const struct mc_fence *fences,
                     size_t count, uint64_t now_ns, uint64_t until_ns)
 {
+    if (count == 0) {
+        return;
+    }
     (void)pthread_mutex_lock(&board->lock);
     atomic_store(&board->page->posted, 1);
     for (size_t i = 0; i < count; i++) {

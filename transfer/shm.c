@@ -70,20 +70,21 @@ static int open_process(int fd, pid_t pid)
     return pidfd;
 }
 
+/* A process of another namespace has no number here, but a pidfd. */
 int shm_know_process(int fd)
 {
     struct ucred cred;
+    int pidfd = -1;
     socklen_t len = sizeof cred;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0 ||
-        cred.uid != geteuid() || cred.pid <= 0) {
+        cred.uid != geteuid()) {
         return -1;
     }
-    int pidfd = -1;
     len = sizeof pidfd;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len) == 0) {
         return pidfd;
     }
-    return open_process(fd, cred.pid);
+    return cred.pid > 0 ? open_process(fd, cred.pid) : -1;
 }
 
 /* ---- the poller -------------------------------------------------------- */
