@@ -13,7 +13,7 @@ import unittest
 ROOT = os.environ["MC_SOURCE"]
 BUILD = os.environ["MC_BUILD"]
 PATIENCE = 60
-FOLDERS = ("base", "schema", "events", "store", "subscriber")
+FOLDERS = ("base", "schema", "transfer", "events", "store", "subscriber")
 
 
 def free_port():
