@@ -269,6 +269,23 @@ class Nodes(StoreCase):
         self.assertEqual(node.end()[0], 0)
 
 
+    def test_a_node_lends_its_memory_to_the_next_master(self):
+        first = self.begin(os.environ["MC_MASTER"], "--rpc_address=127.0.0.1", "--rpc_port=0", "--metrics_port=0")
+        self.master = first.said["rpc"]
+        node = self.start_node("4MB")
+        self.put("k", b"of the first")
+        self.assertEqual(first.end()[0], 0)
+        second = self.begin(os.environ["MC_MASTER"], "--rpc_address=127.0.0.1", "--metrics_port=0",
+                            "--rpc_port=" + self.master.split(":")[1])
+        self.assertEqual(second.said["rpc"], self.master)
+        self.assertTrue(until(lambda: self.rows("stat")[0]["capacity_bytes"] == 4 << 20))
+        self.failed(["(-704)"], "get", "k")
+        self.put("k", b"of the second")
+        self.assertEqual(self.tool("get", "k"), b"of the second")
+        self.assertEqual(node.end()[0], 0)
+        self.assertEqual(second.end()[0], 0)
+
+
 class Events(StoreCase):
     def test_ls_is_what_the_events_say(self):
         self.start_store("64MB", "--enable_kv_events", "--kv_events_bind_endpoint=tcp://127.0.0.1:0",
