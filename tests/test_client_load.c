@@ -304,13 +304,22 @@ static uint64_t run_ms(void)
     return runs_slowly() ? 3000 : 10000;
 }
 
+/* Over a socket a read has to be over within its lease. */
+static uint64_t lease_ms(void)
+{
+    if (!client_link()) {
+        return 2;
+    }
+    return runs_slowly() ? 100 : 20;
+}
+
 static void open_load(struct load *load, const struct mode *mode)
 {
     struct mc_client_opts opts = {
         .segment_bytes = mode->segment_bytes,
         /* No background eviction: it would go on while the end is compared.
          * test_master_crowd has it beside everything else. */
-        .store = {.default_kv_lease_ttl_ms = 2,
+        .store = {.default_kv_lease_ttl_ms = lease_ms(),
                   .exist_lease_ttl_ms = 2,
                   .eviction_high_watermark = 1.0},
         .events = {.overflow = mode->overflow,
@@ -366,10 +375,13 @@ START_TEST(the_stream_equals_the_store_under_load)
     /* It was a load: each kind of thing happened. */
     ck_assert_uint_gt(tap->events, 1000);
     ck_assert_uint_gt(tap->upserts, 10);
-    ck_assert_uint_gt(load->reads, 100);
+    ck_assert_uint_gt(load->reads, client_link() ? 10 : 100);
     struct mc_client_stats stats;
     mc_client_stat(load->rig.client, &stats);
-    ck_assert((stats.evicted_objects > 0) == (load->mode->segment_bytes < MIB));
+    bool has_evicted = stats.evicted_objects > 0;
+    /* Leases over a socket are longer, and what they hold is room as well. */
+    ck_assert(client_link() ||
+              has_evicted == (load->mode->segment_bytes < MIB));
     check_bytes_come_back(load);
     client_close(&load->rig);
     free(tap);
