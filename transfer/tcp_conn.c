@@ -322,10 +322,12 @@ static enum mci_tcp_step do_step(struct mci_tcp_conn *conn, uint64_t *moved_io)
 
 static void watch(struct mci_tcp_conn *conn, enum mci_tcp_step step)
 {
-    short events =
-        step == MCI_TCP_STEP_RECV   ? mci_stream_recv_events(conn->stream)
-        : step == MCI_TCP_STEP_SEND ? mci_stream_send_events(conn->stream)
-                                    : 0;
+    int events = 0;
+    if (step == MCI_TCP_STEP_RECV) {
+        events = mci_stream_recv_events(conn->stream);
+    } else if (step == MCI_TCP_STEP_SEND) {
+        events = mci_stream_send_events(conn->stream);
+    }
     mci_poller_change(conn->thread->poller, &conn->watch, (uint32_t)events);
 }
 

@@ -457,7 +457,8 @@ int mci_tcp_lane_fd(const struct mci_tcp_lane *lane, short *events_out)
     }
     *events_out = mci_stream_recv_events(lane->link->stream);
     if (has_unsent(lane)) {
-        *events_out |= mci_stream_send_events(lane->link->stream);
+        *events_out =
+            (short)(*events_out | mci_stream_send_events(lane->link->stream));
     }
     return mci_stream_fd(lane->link->stream);
 }
