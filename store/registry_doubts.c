@@ -116,6 +116,25 @@ static void settle(struct mci_registry *registry, struct mci_pending *pending)
     }
 }
 
+/* Others may count on the fence that this place has told for them: the next of
+ * them tells it from now on, in the same place of the line, which is in order of
+ * number. */
+static void pass_on(struct mci_member *owner, struct mci_pending *pending,
+                    uint32_t segment)
+{
+    struct mci_link *link = pending->link.next;
+    for (; link != &owner->pending; link = link->next) {
+        struct mci_pending *heir =
+            MCI_CONTAINER(link, struct mci_pending, link);
+        if (heir->fence == pending->fence && heir->segment != segment) {
+            heir->is_carrier = true;
+            mci_list_remove(&heir->link);
+            mci_list_push_back(&pending->link, &heir->link);
+            return;
+        }
+    }
+}
+
 void mci_doubts_let_go(struct mci_registry *registry, struct mci_member *owner,
                        uint32_t segment)
 {
@@ -124,9 +143,15 @@ void mci_doubts_let_go(struct mci_registry *registry, struct mci_member *owner,
         struct mci_pending *pending =
             MCI_CONTAINER(link, struct mci_pending, link);
         link = link->next;
-        if (segment == 0 || pending->segment == segment) {
-            settle(registry, pending);
+        if (segment != 0 && pending->segment != segment) {
+            continue;
         }
+        if (segment != 0 && pending->is_carrier &&
+            pending->kind == MC_FENCE_INCARNATION &&
+            pending->fence > owner->fences_done) {
+            pass_on(owner, pending, segment);
+        }
+        settle(registry, pending);
     }
 }
 

@@ -427,6 +427,58 @@ START_TEST(later_slices_are_covered_by_the_fence_of_the_first)
 }
 END_TEST
 
+/* Attempts of a writer that expires, on both of the owner's segments; returns how
+ * many are on the one that goes then, which may be the one whose place told the
+ * fence. */
+static uint64_t expire_and_unmount(bool first_goes)
+{
+    uint32_t gone = owner.segment;
+    ck_assert_int_eq(fellow_mount(&owner, 1 * MIB), MC_OK);
+    gone = first_goes ? gone : owner.segment;
+    uint64_t count = 0;
+    for (int i = 0; i < 32; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof key, "k%d", i);
+        struct mci_write_row row = fellow_start(&writer, 0, key, 4096);
+        ck_assert_int_eq(row.err, MC_OK);
+        count += row.places[0].segment == gone;
+    }
+    ck_assert_uint_gt(count, 0);
+    ck_assert_uint_lt(count, 32);
+    expire_writer();
+    cast_settle(&cast);
+    ck_assert_uint_eq(quarantined(), 32);
+    ck_assert_int_eq(mci_registry_unmount(cast.registry, owner.member, gone, 0,
+                                          cast.rig.now_ns),
+                     MC_OK);
+    cast_settle(&cast);
+    return count;
+}
+
+START_TEST(a_fence_is_told_though_the_segment_that_asked_for_it_is_gone)
+{
+    open_cast();
+    uint64_t gone = expire_and_unmount(_i == 0);
+    ck_assert_uint_eq(quarantined(), 32 - gone);
+    struct fellow late;
+    fellow_join(&cast, &late, "late:1", 0);
+    struct mci_write_row row = fellow_start(&late, 0, "late", 64);
+    ck_assert_int_eq(fellow_revoke(&late, &row, true), MC_OK);
+    ck_assert_int_eq(fellow_beat(&owner), MC_OK);
+    ck_assert_uint_eq(owner.pulse.fence_count, 2);
+    ck_assert_uint_eq(owner.pulse.fences[0].number, 1);
+    ck_assert_int_eq(owner.pulse.fences[0].kind, MC_FENCE_INCARNATION);
+    ck_assert_uint_eq(owner.pulse.fences[0].subject, writer.incarnation);
+    ck_assert_uint_eq(owner.pulse.fences[1].number, 2);
+    fellow_fence(&owner);
+    ck_assert_int_eq(fellow_beat(&owner), MC_OK);
+    cast_settle(&cast);
+    ck_assert_uint_eq(quarantined(), 0);
+    fellow_leave(&late);
+    close_cast();
+}
+END_TEST
+
 START_TEST(what_a_writer_left_on_its_own_memory_needs_no_proof)
 {
     open_cast();
@@ -528,6 +580,9 @@ int main(void)
                    an_expired_writer_is_one_fence_however_much_it_had_open);
     tcase_add_test(tcase, a_number_is_not_used_again_before_the_last_proof);
     tcase_add_test(tcase, later_slices_are_covered_by_the_fence_of_the_first);
+    tcase_add_loop_test(
+        tcase, a_fence_is_told_though_the_segment_that_asked_for_it_is_gone, 0,
+        2);
     tcase_add_test(tcase, what_a_writer_left_on_its_own_memory_needs_no_proof);
     tcase_add_test(tcase, writer_and_owner_may_die_together);
     suite_add_tcase(suite, tcase);
