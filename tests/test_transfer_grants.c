@@ -10,6 +10,7 @@
 #include "engine.h"
 #include "mci_clock.h"
 #include "suite.h"
+#include "target.h"
 #include "transfer_rig.h"
 
 #define LEN 100000
@@ -246,6 +247,35 @@ START_TEST(sealing_closes_attempts_and_only_them)
 }
 END_TEST
 
+/* Bytes of a row that went by tcp may still be on their way when it is sealed,
+ * and shared memory can be had by then: the owner itself has to close it. */
+START_TEST(what_went_by_tcp_is_sealed_by_tcp)
+{
+    struct rig rig;
+    rig_open(&rig, MC_TRANSPORT_AUTO, 8 * RIG_MIB, 8 * RIG_MIB);
+    _Atomic uint64_t *shunned = &rig.target->shunned_until_ns[MC_TRANSPORT_SHM];
+    struct mc_transfer_row row = plain_row(&rig, true);
+    atomic_store(shunned, rig_deadline(60000));
+    ck_assert_int_eq(rig_run(&rig, &row), MC_OK);
+    ck_assert_int_eq(row.transport, MC_TRANSPORT_TCP);
+    struct mc_transfer_row late = row;
+    atomic_store(shunned, 0);
+    ck_assert_int_eq(mc_transfer_seal(rig.peer, &row, 1, rig_deadline(20000)),
+                     MC_OK);
+    ck_assert_uint_eq(row.receipt, expected_receipt(&rig, &row));
+    atomic_store(shunned, rig_deadline(60000));
+    ck_assert_int_eq(rig_run(&rig, &late), MC_ERR_TRANSFER_FAIL);
+    ck_assert_int_eq(late.transport, MC_TRANSPORT_TCP);
+    /* What went by neither is sealed by whichever is best. */
+    atomic_store(shunned, 0);
+    row = plain_row(&rig, true);
+    ck_assert_int_eq(mc_transfer_seal(rig.peer, &row, 1, rig_deadline(20000)),
+                     MC_OK);
+    ck_assert_int_eq(row.transport, MC_TRANSPORT_SHM);
+    rig_close(&rig);
+}
+END_TEST
+
 /* ---- fences ------------------------------------------------------------ */
 
 static size_t fence(struct rig *rig, enum mc_fence_kind kind, uint64_t subject)
@@ -461,6 +491,7 @@ static void add_grants(Suite *suite)
                         RIG_KINDS);
     tcase_add_loop_test(receipts, sealing_closes_attempts_and_only_them, 0,
                         RIG_KINDS);
+    tcase_add_test(receipts, what_went_by_tcp_is_sealed_by_tcp);
     suite_add_tcase(suite, receipts);
 }
 

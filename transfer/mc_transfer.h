@@ -196,7 +196,9 @@ enum mc_err mc_transfer_run(struct mc_transfer *transfer,
                             uint64_t deadline_ns);
 
 /* Asks the owners to close attempts for good, for receipts of writes that failed
- * or were not final: rows as in run, whose spans are not looked at. */
+ * or were not final: rows as in run, whose spans are not looked at. A row says in
+ * transport how it went (AUTO: it did not): one that went by tcp is sealed by
+ * tcp, where what is still under way of it is known. */
 enum mc_err mc_transfer_seal(struct mc_transfer *transfer,
                              struct mc_transfer_row *rows, size_t count,
                              uint64_t deadline_ns);

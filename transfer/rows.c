@@ -67,18 +67,28 @@ static bool has_pins(const struct mci_rows *rows)
     return !rows->is_seal && !rows->transfer->opts.any_memory;
 }
 
+/* What went by tcp may still be under way to its owner, who alone can tell that
+ * it is closed: a receipt of another transport would be no proof. */
+static bool is_bound_to_tcp(const struct mci_rows *rows,
+                            const struct mc_transfer_row *row)
+{
+    return rows->is_seal && row->transport == MC_TRANSPORT_TCP;
+}
+
 static void prepare(const struct mci_rows *rows, struct mc_transfer_row *row)
 {
+    bool stays = is_bound_to_tcp(rows, row);
     row->err = MC_ERR_TRANSFER_FAIL;
     row->bytes = 0;
     row->local_ended = true;
     row->remote_ended = true;
     row->receipt = 0;
-    row->transport = MC_TRANSPORT_AUTO;
+    row->transport = stays ? MC_TRANSPORT_TCP : MC_TRANSPORT_AUTO;
     if (!is_sound(rows, row) ||
         (has_pins(rows) && !mci_regions_pin(&rows->transfer->regions,
                                             row->spans, row->span_count))) {
         row->err = MC_ERR_INVALID_PARAMS;
+        row->transport = MC_TRANSPORT_AUTO;
     }
 }
 
@@ -99,6 +109,13 @@ static void choose(const struct mci_rows *rows)
     for (size_t i = 0; i < rows->count; i++) {
         struct mc_transfer_row *row = &rows->rows[i];
         if (row->err == MC_ERR_INVALID_PARAMS) {
+            continue;
+        }
+        if (is_bound_to_tcp(rows, row)) {
+            row->transport = mci_target_reaches(row->target, MC_TRANSPORT_TCP,
+                                                rows->deadline_ns)
+                                 ? MC_TRANSPORT_TCP
+                                 : MC_TRANSPORT_AUTO;
             continue;
         }
         if (row->target != last) {

@@ -118,6 +118,13 @@ const struct mci_transport *mci_target_choose(struct mc_target *target,
     return NULL;
 }
 
+bool mci_target_reaches(struct mc_target *target, enum mc_transport_kind kind,
+                        uint64_t deadline_ns)
+{
+    const struct mci_transport *transport = mci_transport_get(kind);
+    return transport && reach(target, transport, deadline_ns);
+}
+
 enum mc_err mc_target_probe(struct mc_target *target, uint64_t deadline_ns)
 {
     if (!target->transfer || mci_engine_is_elsewhere(target->transfer)) {

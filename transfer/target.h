@@ -32,4 +32,7 @@ void mci_targets_detach(struct mc_transfer *transfer);
 /* The first transport that reaches the target, NULL if none does. */
 const struct mci_transport *mci_target_choose(struct mc_target *target,
                                               uint64_t deadline_ns);
+/* Whether this transport, and no other, reaches it. */
+bool mci_target_reaches(struct mc_target *target, enum mc_transport_kind kind,
+                        uint64_t deadline_ns);
 #endif
