@@ -80,10 +80,10 @@ static enum mci_slot_verdict enter(struct mci_control_conn *conn,
     return verdict;
 }
 
-static void undo(struct mci_control_conn *conn, uint64_t number)
+static void undo(struct mci_control_conn *conn, uint64_t number, bool was_told)
 {
     mci_registry_given_up(conn->server->ground.registry, conn->client->member,
-                          conn->ask.slot, number, mci_clock_ns());
+                          conn->ask.slot, number, was_told, mci_clock_ns());
     mci_control_kick(conn->server);
 }
 
@@ -100,7 +100,7 @@ static bool leave(struct mci_control_conn *conn, struct mc_view answer)
         }
         (void)pthread_mutex_unlock(&client->lock);
         if (left.must_undo) {
-            undo(conn, conn->ask.number);
+            undo(conn, conn->ask.number, false);
             conn->ask.is_undone = true;
         }
     } while (left.must_undo);
@@ -283,7 +283,7 @@ static enum mci_frame_fate execute(struct mci_control_conn *conn,
     switch (enter(conn, &told)) {
     case MCI_SLOT_EXECUTE:
         if (told.given_up != 0) {
-            undo(conn, told.given_up);
+            undo(conn, told.given_up, true);
         }
         return conn->job.op->is_walk ? start_walk(conn)
                                      : start_job(conn, now_ns);

@@ -123,11 +123,12 @@ void mci_registry_ended(struct mci_registry *registry,
                         struct mci_member *member,
                         const struct mci_write_row *rows, size_t count);
 /* A request in a slot was given up before its answer was seen: what it started
- * is closed without quarantine, since nobody learned an address. Called by the
- * control server once the slot has moved on. */
+ * is closed without quarantine, since nobody learned an address. was_told: so it
+ * says, but the answer was sent; then ranges are kept back until the grants in it
+ * are over. Called by the control server once the slot has moved on. */
 void mci_registry_given_up(struct mci_registry *registry,
                            struct mci_member *member, uint32_t slot,
-                           uint64_t number, uint64_t now_ns);
+                           uint64_t number, bool was_told, uint64_t now_ns);
 
 /* ---- background -------------------------------------------------------- */
 

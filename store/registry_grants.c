@@ -336,7 +336,7 @@ void mci_registry_ended(struct mci_registry *registry,
 
 void mci_registry_given_up(struct mci_registry *registry,
                            struct mci_member *member, uint32_t slot,
-                           uint64_t number, uint64_t now_ns)
+                           uint64_t number, bool was_told, uint64_t now_ns)
 {
     struct mci_book *book = &member->book;
     (void)pthread_mutex_lock(&member->book_lock);
@@ -348,8 +348,9 @@ void mci_registry_given_up(struct mci_registry *registry,
             continue;
         }
         /* Not open any more: somebody else has ended it. */
-        (void)!mci_master_attempt_abandon(registry->opts.master, entry->ref,
-                                          entry->number, 0, now_ns);
+        (void)!mci_master_attempt_abandon(
+            registry->opts.master, entry->ref, entry->number,
+            was_told ? entry->until_ns : 0, now_ns);
         mci_book_remove(book, entry);
         atomic_fetch_sub_explicit(&registry->attempts, 1, memory_order_relaxed);
     }

@@ -199,7 +199,7 @@ START_TEST(a_start_without_memory_says_what_it_did)
             ck_assert_uint_eq(open_attempts(&scene), 0);
         }
         mci_registry_given_up(scene.registry, scene.member, SLOT, scene.number,
-                              mci_clock_ns());
+                              false, mci_clock_ns());
         ck_assert_uint_eq(open_attempts(&scene), 0);
         mci_buf_fini(&answer);
     }

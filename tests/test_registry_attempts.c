@@ -337,10 +337,13 @@ START_TEST(a_given_up_start_is_closed_without_quarantine)
     struct mci_write_row row = fellow_start(&writer, 0, "a", 4096);
     struct mci_write_row elsewhere = fellow_start(&writer, 1, "c", 64);
     /* The request of that number in that slot, and no other. */
-    mci_registry_given_up(cast.registry, writer.member, 0, 7, cast.rig.now_ns);
-    mci_registry_given_up(cast.registry, writer.member, 2, 2, cast.rig.now_ns);
+    mci_registry_given_up(cast.registry, writer.member, 0, 7, false,
+                          cast.rig.now_ns);
+    mci_registry_given_up(cast.registry, writer.member, 2, 2, false,
+                          cast.rig.now_ns);
     ck_assert_uint_eq(cast_stats(&cast).attempts, 3);
-    mci_registry_given_up(cast.registry, writer.member, 0, 2, cast.rig.now_ns);
+    mci_registry_given_up(cast.registry, writer.member, 0, 2, false,
+                          cast.rig.now_ns);
     ck_assert_uint_eq(cast_stats(&cast).attempts, 2);
     ck_assert_uint_eq(allocated(), 128);
     ck_assert_uint_eq(rig_stats(&cast.rig).quarantined, 0);
@@ -349,8 +352,31 @@ START_TEST(a_given_up_start_is_closed_without_quarantine)
     ck_assert_int_eq(fellow_end(&writer, &row), MC_ERR_INVALID_VERSION);
     ck_assert_int_eq(fellow_end(&writer, &kept), MC_OK);
     ck_assert_int_eq(fellow_end(&writer, &elsewhere), MC_OK);
-    mci_registry_given_up(cast.registry, writer.member, 0, 1, cast.rig.now_ns);
+    mci_registry_given_up(cast.registry, writer.member, 0, 1, false,
+                          cast.rig.now_ns);
     ck_assert_int_eq(rig_exist(&cast.rig, "kept"), 1);
+    close_cast();
+}
+END_TEST
+
+/* Who says that it has seen no answer may have seen it, and its grants hold. */
+START_TEST(what_was_granted_in_an_answer_is_kept_back_until_that_is_over)
+{
+    open_cast();
+    struct mci_write_row row = fellow_start(&writer, 0, "a", 4096);
+    ck_assert_int_eq(row.err, MC_OK);
+    uint64_t left_ns =
+        row.grants[0].deadline_ns - cast.rig.now_ns - owner.clock_ahead_ns;
+    mci_registry_given_up(cast.registry, writer.member, 0, 1, true,
+                          cast.rig.now_ns);
+    ck_assert_uint_eq(cast_stats(&cast).attempts, 0);
+    ck_assert_int_eq(fellow_end(&writer, &row), MC_ERR_INVALID_VERSION);
+    rig_sweep(&cast.rig);
+    ck_assert_uint_eq(allocated(), 4096);
+    rig_pass(&cast.rig, left_ns / 1000000 + 1);
+    rig_sweep(&cast.rig);
+    ck_assert_uint_eq(allocated(), 0);
+    ck_assert_uint_eq(rig_stats(&cast.rig).quarantined, 0);
     close_cast();
 }
 END_TEST
@@ -372,7 +398,8 @@ START_TEST(a_given_up_batch_goes_whole)
                      MC_OK);
     ck_assert_uint_eq(cast_stats(&cast).attempts, 300);
     ck_assert_int_eq(fellow_end(&writer, &rows[17]), MC_OK);
-    mci_registry_given_up(cast.registry, writer.member, 5, 9, cast.rig.now_ns);
+    mci_registry_given_up(cast.registry, writer.member, 5, 9, false,
+                          cast.rig.now_ns);
     ck_assert_uint_eq(cast_stats(&cast).attempts, 0);
     ck_assert_uint_eq(rig_stats(&cast.rig).attempts, 0);
     ck_assert_uint_eq(allocated(), 64);
@@ -548,6 +575,8 @@ int main(void)
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("given up");
     tcase_add_test(tcase, a_given_up_start_is_closed_without_quarantine);
+    tcase_add_test(
+        tcase, what_was_granted_in_an_answer_is_kept_back_until_that_is_over);
     tcase_add_test(tcase, a_given_up_batch_goes_whole);
     tcase_add_test(tcase, a_start_whose_slot_moved_on_unlisted_has_no_writer);
     tcase_add_test(tcase, a_listed_attempt_stays_open_whatever_its_slot_does);

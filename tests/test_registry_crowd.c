@@ -285,7 +285,8 @@ static void start_one(struct actor *actor)
     if (roll(actor) % 16 == 0) { /* its answer was never seen */
         end_dangers(0, row.attempt.number, 0);
         mci_registry_given_up(registry, fellow->member, slot,
-                              fellow->slots[slot], actor->cast.rig.now_ns);
+                              fellow->slots[slot], false,
+                              actor->cast.rig.now_ns);
         fellow->slots[slot]++;
         return;
     }
