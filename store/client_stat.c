@@ -80,6 +80,9 @@ void mc_client_stat(struct mc_client *client, struct mc_client_stats *stats_out)
                                  .evicted_bytes = master.evicted_bytes,
                                  .evicted_windows = master.evicted_windows,
                                  .alloc_failures = master.alloc_failures,
+                                 .quarantined_bytes = master.quarantined_bytes,
+                                 .clients = master.clients,
+                                 .segments = master.segments,
                                  .events = events};
 }
 

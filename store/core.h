@@ -179,7 +179,8 @@ struct mci_master {
     _Atomic uint64_t lent_bytes; /* of all spaces that are not gone */
     _Atomic(struct mci_writer_chunk *) *writers;
     uint32_t writer_count;
-    struct mci_map host_map; /* names to numbers from 1 */
+    _Atomic uint64_t client_count; /* not expired */
+    struct mci_map host_map;       /* names to numbers from 1 */
 
     struct mci_group_stripe groups[MCI_GROUP_STRIPES];
     _Atomic uint64_t group_count;

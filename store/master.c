@@ -275,10 +275,12 @@ void mci_master_stat(struct mci_master *master,
         struct mci_space *space = mci_space_at(master, i);
         stats.capacity_bytes += atomic_load(&space->capacity_bytes);
         stats.allocated_bytes += atomic_load(&space->used_bytes);
+        stats.segments += atomic_load(&space->is_gone) ? 0 : 1;
     }
     stats.evicted_windows = atomic_load(&master->evicted_windows);
     stats.alloc_failures = atomic_load(&master->alloc_failures);
     stats.groups = atomic_load(&master->group_count);
     stats.tenants = atomic_load(&master->tenant_count);
+    stats.clients = atomic_load(&master->client_count);
     *stats_out = stats;
 }

@@ -165,7 +165,9 @@ void mci_master_client_expire(struct mci_master *master, uint32_t client)
     }
     (void)pthread_mutex_lock(&master->tables_lock);
     writer->step_shard = 0;
-    atomic_store(&writer->is_expired, true);
+    if (!atomic_exchange(&writer->is_expired, true)) {
+        (void)atomic_fetch_sub(&master->client_count, 1);
+    }
     (void)pthread_mutex_unlock(&master->tables_lock);
     uint32_t count = atomic_load(&master->space_count);
     for (uint32_t slot = 0; slot < count; slot++) {

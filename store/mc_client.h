@@ -406,8 +406,11 @@ struct mc_client_stats {
     uint64_t hits;
     uint64_t evicted_objects;
     uint64_t evicted_bytes;
-    uint64_t evicted_windows; /* clearings of a contiguous window */
-    uint64_t alloc_failures;  /* answers of -200 */
+    uint64_t evicted_windows;   /* clearings of a contiguous window */
+    uint64_t alloc_failures;    /* answers of -200 */
+    uint64_t quarantined_bytes; /* of writes that ended in doubt */
+    uint64_t clients;           /* of the master, this one included */
+    uint64_t segments;          /* lent to it now */
     struct mc_publisher_stats events;
 };
 void mc_client_stat(struct mc_client *client,

@@ -421,6 +421,8 @@ struct mci_master_stats {
     uint64_t groups;
     uint64_t tenants;
     uint64_t table_slots; /* size of the object table */
+    uint64_t clients;     /* registered and not expired */
+    uint64_t segments;    /* mounted and not on their way out */
 };
 void mci_master_stat(struct mci_master *master,
                      struct mci_master_stats *stats_out);

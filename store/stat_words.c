@@ -23,6 +23,8 @@ static const size_t figures[] = {
     offsetof(struct mci_master_stats, groups),
     offsetof(struct mci_master_stats, tenants),
     offsetof(struct mci_master_stats, table_slots),
+    offsetof(struct mci_master_stats, clients),
+    offsetof(struct mci_master_stats, segments),
 };
 #define FIGURE_COUNT (sizeof figures / sizeof figures[0])
 _Static_assert(FIGURE_COUNT <= MCI_STAT_WORDS_OWN, "words of the core");

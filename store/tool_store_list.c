@@ -151,6 +151,9 @@ static void stat_json(const struct mc_client_stats *stats, int health)
     tool_json_u64(&json, "capacity_bytes", stats->capacity_bytes);
     tool_json_u64(&json, "allocated_bytes", stats->allocated_bytes);
     tool_json_u64(&json, "leased_only_bytes", stats->leased_only_bytes);
+    tool_json_u64(&json, "quarantined_bytes", stats->quarantined_bytes);
+    tool_json_u64(&json, "clients", stats->clients);
+    tool_json_u64(&json, "segments", stats->segments);
     tool_json_u64(&json, "objects", stats->objects);
     tool_json_u64(&json, "attempts", stats->attempts);
     tool_json_u64(&json, "puts", stats->puts);
@@ -192,6 +195,9 @@ static void stat_table(const struct mc_client_stats *stats)
     stat_size("capacity", stats->capacity_bytes);
     stat_size("allocated", stats->allocated_bytes);
     stat_size("leased only", stats->leased_only_bytes);
+    stat_size("quarantined", stats->quarantined_bytes);
+    stat_line("clients", stats->clients);
+    stat_line("segments", stats->segments);
     stat_line("objects", stats->objects);
     stat_line("open writes", stats->attempts);
     stat_line("puts", stats->puts);

@@ -116,6 +116,7 @@ enum mc_err mci_master_client_add_on(struct mci_master *master,
         atomic_store(&writer->host, number);
         writer->step_shard = 0;
         atomic_store(&writer->is_expired, false);
+        (void)atomic_fetch_add(&master->client_count, 1);
         *client_out = writer->id;
     }
     (void)pthread_mutex_unlock(&master->tables_lock);

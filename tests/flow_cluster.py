@@ -181,10 +181,15 @@ class Cluster(unittest.TestCase):
         nodes = [self.start_node()[0], self.start_node()[0]]
         digests = self.put_files("twice", replicas=2)
         self.agree()
+        until(lambda: self.figures("clients", "segments") == (3, 2), "only nodes and who asks are left")
         self.assertLess(self.end(nodes[0], signal.SIGKILL), 0)
         until(lambda: self.segments() == 1, "the dead node is given up")
         self.check_files(digests)
         self.assertEqual(len(self.agree()), len(SIZES))
+
+    def figures(self, *names):
+        figures = json.loads(self.store("stat", "--json"))
+        return tuple(figures[name] for name in names)
 
     def segments(self):
         """How many distinct names of segments are mounted."""
