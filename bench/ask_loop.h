@@ -8,16 +8,12 @@
  */
 #ifndef ASK_LOOP_H
 #define ASK_LOOP_H
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/tcp.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "bench.h"
 #include "mci_buf.h"
+#include "servers.h"
 
 #define ASK_CONNS_MAX 16
 #define ASK_STALL_MS 10000
@@ -42,25 +38,6 @@ struct ask_loop {
      * it is wrong. *units: of work that it ends. */
     ssize_t (*take)(struct ask_conn *conn, uint64_t *units);
 };
-
-static inline int ask_connect(uint16_t port)
-{
-    const int on = 1;
-    const struct sockaddr_in address = {.sin_family = AF_INET,
-                                        .sin_port = htons(port),
-                                        .sin_addr.s_addr =
-                                            htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) {
-        return -1;
-    }
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (connect(fd, (const struct sockaddr *)&address, sizeof address) != 0) {
-        (void)close(fd);
-        return -1;
-    }
-    return fd;
-}
 
 /* Sends what stands in conn->out, and waits for one answer; with the socket as
  * it is. For setting up. */
@@ -99,7 +76,7 @@ static inline bool ask_loop_open(struct ask_loop *loop, uint16_t port,
     loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     for (uint32_t i = 0; i < count; i++) {
         struct ask_conn *conn = &loop->conns[i];
-        *conn = (struct ask_conn){.index = i, .fd = ask_connect(port)};
+        *conn = (struct ask_conn){.index = i, .fd = server_connect(port)};
         mci_buf_init(&conn->out, (size_t)64 << 20);
         mci_buf_init(&conn->in, (size_t)64 << 20);
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = conn};

