@@ -15,6 +15,7 @@
 
 #define GONE_MS 10000 /* what the master may take beyond the grace */
 #define POLL_MS 20
+#define KEEPER_MS 2000 /* for one request of the keeper, who is waited for */
 #define HEARTBEAT_TURNS 4000 /* of 500 us: a heartbeat and some more */
 
 enum lent_state {
@@ -29,7 +30,11 @@ struct mci_loan {
     uint32_t segment; /* at the master, while mounted */
     enum lent_state state;
     bool was_renewed; /* while at work */
-    bool is_made;     /* memory is ours */
+    bool is_leaving;  /* its mounting failed: to be withdrawn, then freed */
+    bool is_unsure; /* the master may have it mounted, as who we are or were */
+    uint64_t mounted_as;    /* incarnation; 0: not mounted, as far as we know */
+    struct mci_mount mount; /* as it was sent last */
+    bool is_made;           /* memory is ours */
     bool no_prefault;
     struct mci_segment memory; /* made */
     void *base;
@@ -172,22 +177,65 @@ static void await_heartbeat(const struct mci_outside *outside)
     }
 }
 
-static enum mc_err mount(struct mci_outside *outside, struct mci_loan *lent)
+static uint64_t incarnation_of(const struct mci_outside *outside)
 {
-    struct mci_mount mount = {.registration = lent->exposure.registration,
-                              .bytes = lent->bytes,
-                              .base = (uint64_t)(uintptr_t)lent->base,
-                              .name = mc_view_str(outside->name),
-                              .endpoint = mc_view_str(lent->exposure.endpoint),
-                              .shm = mc_view_str(lent->exposure.shm),
-                              .protocol = mc_view_str("tcp")};
-    mount.id[0] = lent->exposure.registration;
-    mount.id[1] =
-        lent->is_made ? lent->memory.id[1] : (uint64_t)(uintptr_t)lent->base;
-    memcpy(mount.key, lent->exposure.key, sizeof mount.key);
+    return mci_remote_self(outside->remote).incarnation;
+}
+
+static void fill_mount(const struct mci_outside *outside, struct mci_loan *lent)
+{
+    lent->mount = (struct mci_mount){
+        .registration = lent->exposure.registration,
+        .bytes = lent->bytes,
+        .base = (uint64_t)(uintptr_t)lent->base,
+        .name = mc_view_str(outside->name),
+        .endpoint = mc_view_str(lent->exposure.endpoint),
+        .shm = mc_view_str(lent->exposure.shm),
+        .protocol = mc_view_str("tcp"),
+        .id = {lent->exposure.registration,
+               lent->is_made ? lent->memory.id[1]
+                             : (uint64_t)(uintptr_t)lent->base}};
+    memcpy(lent->mount.key, lent->exposure.key, sizeof lent->mount.key);
+}
+
+static enum mc_err mount(struct mci_outside *outside, struct mci_loan *lent,
+                         uint64_t wait_ms)
+{
+    fill_mount(outside, lent);
     await_heartbeat(outside);
-    return mci_remote_mount(outside->remote, &mount, deadline_of(outside),
-                            &lent->segment);
+    uint64_t before = incarnation_of(outside);
+    enum mc_err err = mci_remote_mount(
+        outside->remote, &lent->mount,
+        mci_clock_deadline(mci_clock_ns(), wait_ms), &lent->segment);
+    lent->mounted_as = err == MC_OK ? incarnation_of(outside) : 0;
+    lent->is_unsure = err == MC_ERR_RPC_TIMEOUT ||
+                      (err == MC_OK && lent->mounted_as != before);
+    return err;
+}
+
+/* What was given up though the master may still have it mounted would be placed
+ * on for ever, and whoever is sent there fails. Mounting it again under its id
+ * tells its number, whether it was there or not. */
+static enum mc_err withdraw(struct mci_outside *outside, struct mci_loan *lent)
+{
+    uint64_t deadline_ns = mci_clock_deadline(mci_clock_ns(), KEEPER_MS);
+    enum mc_err err = MC_OK;
+    if (lent->is_unsure) {
+        err = mci_remote_mount(outside->remote, &lent->mount, deadline_ns,
+                               &lent->segment);
+    } else if (lent->mounted_as == 0 ||
+               lent->mounted_as != incarnation_of(outside)) {
+        return MC_OK; /* of who we were: gone with it */
+    }
+    if (err == MC_OK) {
+        err =
+            mci_remote_unmount(outside->remote, lent->segment, 0, deadline_ns);
+    }
+    if (err == MC_OK) {
+        lent->is_unsure = false;
+        lent->mounted_as = 0;
+    }
+    return err;
 }
 
 /* With lent_lock held. What was renewed while it was at work is mounted at a
@@ -212,6 +260,30 @@ void mci_lend_drop(struct mci_outside *outside, struct mci_loan *lent)
     }
 }
 
+/* It could not be mounted: goes at once, or, if the master may have it
+ * nevertheless, once the keeper has withdrawn it. Its memory goes now. */
+static void leave(struct mci_outside *outside, struct mci_loan *lent)
+{
+    if (lent->is_made) {
+        drop_memory(lent);
+        lent->is_made = false;
+    }
+    (void)pthread_mutex_lock(&outside->lent_lock);
+    bool is_over = !lent->is_unsure;
+    if (is_over) {
+        mci_list_remove(&lent->link);
+    } else {
+        lent->is_leaving = true;
+        lent->state = LENT_GIVEN_UP;
+        outside->wakes++;
+    }
+    (void)pthread_cond_broadcast(&outside->lent_changed);
+    (void)pthread_mutex_unlock(&outside->lent_lock);
+    if (is_over) {
+        mci_free(lent);
+    }
+}
+
 enum mc_err mci_lend_mount(struct mci_outside *outside, struct mci_loan *lent,
                            uint32_t *handle_out)
 {
@@ -219,20 +291,19 @@ enum mc_err mci_lend_mount(struct mci_outside *outside, struct mci_loan *lent,
     lent->handle = ++outside->next_handle;
     mci_list_push_back(&outside->lent, &lent->link);
     (void)pthread_mutex_unlock(&outside->lent_lock);
-    enum mc_err err = mount(outside, lent);
-    (void)pthread_mutex_lock(&outside->lent_lock);
+    enum mc_err err = mount(outside, lent, outside->settings.timeout_ms);
     if (err != MC_OK) {
-        mci_list_remove(&lent->link);
-    } else if (is_overtaken(outside, lent)) {
+        conceal(outside, lent);
+        leave(outside, lent);
+        return err;
+    }
+    (void)pthread_mutex_lock(&outside->lent_lock);
+    if (is_overtaken(outside, lent)) {
         conceal(outside, lent);
     }
     uint32_t handle = lent->handle;
     outside->is_published = false;
     (void)pthread_mutex_unlock(&outside->lent_lock);
-    if (err != MC_OK) {
-        mci_lend_drop(outside, lent);
-        return err;
-    }
     mci_keeper_wake(outside);
     *handle_out = handle;
     return MC_OK;
@@ -247,8 +318,8 @@ static bool overlaps(struct mci_outside *outside,
     for (struct mci_link *link = outside->lent.next; link != &outside->lent;
          link = link->next) {
         const struct mci_loan *lent = lent_of(link);
-        if (lent->is_made) {
-            continue; /* comes from the system, and may move */
+        if (lent->is_made || lent->is_leaving) {
+            continue; /* comes from the system and may move, or is lent no more */
         }
         uintptr_t other = (uintptr_t)lent->base;
         does |= begin < other + lent->bytes && other < begin + lending->bytes;
@@ -301,26 +372,39 @@ void mci_lent_conceal(struct mci_outside *outside)
     (void)pthread_mutex_unlock(&outside->lent_lock);
 }
 
-/* With the lock held; it is let go meanwhile. */
-static bool restore(struct mci_outside *outside, struct mci_loan *lent)
+static enum mc_err make_anew(struct mci_outside *outside, struct mci_loan *lent)
 {
-    lent->state = LENT_AT_WORK;
-    lent->was_renewed = false;
-    (void)pthread_mutex_unlock(&outside->lent_lock);
     enum mc_err err = MC_OK;
-    uint64_t bytes = lent->bytes;
     if (lent->is_made) {
+        uint64_t bytes = lent->bytes;
         drop_memory(lent);
         err = make_memory(outside, lent, bytes);
     }
     if (err == MC_OK) {
         err = expose(outside, lent);
     }
-    if (err == MC_OK) {
-        err = mount(outside, lent);
+    return err == MC_OK ? mount(outside, lent, KEEPER_MS) : err;
+}
+
+/* With the lock held; it is let go meanwhile. */
+static bool restore(struct mci_outside *outside, struct mci_loan *lent)
+{
+    lent->state = LENT_AT_WORK;
+    lent->was_renewed = false;
+    (void)pthread_mutex_unlock(&outside->lent_lock);
+    uint64_t bytes = lent->bytes;
+    enum mc_err err = withdraw(outside, lent);
+    bool has_left = err == MC_OK && lent->is_leaving;
+    if (err == MC_OK && !has_left) {
+        err = make_anew(outside, lent);
     }
     (void)pthread_mutex_lock(&outside->lent_lock);
     lent->bytes = bytes;
+    if (has_left) {
+        mci_list_remove(&lent->link);
+        mci_free(lent);
+        return true;
+    }
     if (err != MC_OK || is_overtaken(outside, lent)) {
         conceal(outside, lent);
         lent->state = LENT_GIVEN_UP;
@@ -457,6 +541,9 @@ static enum mc_err unlend(struct mci_outside *outside, uint32_t handle,
         err = mci_remote_unmount(outside->remote, lent->segment, grace_ms,
                                  deadline_of(outside));
     }
+    if (!is_mounted) {
+        err = withdraw(outside, lent);
+    }
     if (err == MC_OK && is_mounted && grace_ms > 0) {
         await_gone(outside, lent, grace_ms);
     }
@@ -464,8 +551,11 @@ static enum mc_err unlend(struct mci_outside *outside, uint32_t handle,
     if (err == MC_OK) {
         mci_list_remove(&lent->link);
         outside->is_published = false;
-    } else if (is_overtaken(outside, lent)) {
-        conceal(outside, lent);
+    } else {
+        lent->was_renewed |= !is_mounted;
+        if (is_overtaken(outside, lent)) {
+            conceal(outside, lent);
+        }
     }
     (void)pthread_mutex_unlock(&outside->lent_lock);
     if (err == MC_OK) {

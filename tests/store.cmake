@@ -29,6 +29,8 @@ foreach(proof events keys refusals faults sizes memory ranges buffers spans many
 endforeach()
 mc_test(store client_outside SOURCES ${client_rig} LINK ${store_parts})
 mc_test(store client_nomem SOURCES ${client_rig} LINK ${store_parts})
+mc_test(store client_loans TIMEOUT 180
+  SOURCES ${client_rig} support/ctl_proxy.c LINK ${store_parts})
 mc_test(store client_load TIMEOUT 300 SOURCES ${client_rig}
   LINK ${store_parts})
 mc_test_over_links(client_load)

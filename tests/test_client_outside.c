@@ -161,7 +161,9 @@ START_TEST(a_copy_that_fails_is_read_from_the_next_one)
         ck_assert_int_eq(
             mc_client_put(pure, mc_view_str(key), value, LEN, &two), MC_OK);
     }
-    /* As if its heartbeat had told so; the master does not know of it. */
+    /* As if its heartbeat had told so; the master does not know of it, and
+     * nobody mends it. */
+    mci_keeper_stop(mci_client_outside(a));
     mci_lent_conceal(mci_client_outside(a));
     for (int i = 0; i < KEYS; i++) {
         char key[8];
@@ -169,6 +171,7 @@ START_TEST(a_copy_that_fails_is_read_from_the_next_one)
         ck_assert_int_eq(get(pure, key), MC_OK);
         ck_assert_int_eq(get(b, key), MC_OK);
     }
+    mci_keeper_stop(mci_client_outside(b));
     mci_lent_conceal(mci_client_outside(b));
     ck_assert_int_eq(get(pure, "k0"), MC_ERR_TRANSFER_FAIL);
     enum mc_err err = MC_OK;
