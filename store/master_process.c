@@ -44,9 +44,22 @@ void mci_process_events(const struct mc_master *master,
 
 /* ---- what others call back --------------------------------------------------- */
 
+/* The core also counts the client under which the pages call it. */
+static void put_clients(const struct mc_master *master,
+                        struct mci_stat_words *words)
+{
+    struct mci_master_stats stats;
+    struct mci_registry_stats registry;
+    mci_registry_stat(master->registry, &registry);
+    mci_stat_words_get(words, &stats);
+    stats.clients = registry.clients;
+    mci_stat_words_put(words, &stats);
+}
+
 static void fill_words(void *ctx, struct mci_stat_words *words)
 {
     const struct mc_master *master = ctx;
+    put_clients(master, words);
     struct mc_publisher_stats events;
     mci_process_events(master, &events);
     mci_stat_words_put_events(words, &events);
