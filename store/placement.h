@@ -16,7 +16,7 @@ struct mci_want {
     const struct mci_call *call;
     const struct mc_replicate_config *config; /* NULL: one copy, anywhere */
     const struct mci_spot *spared;            /* its key is not evicted; NULL */
-    uint64_t *waited_ns; /* for the event log so far */
+    uint64_t *waited_ns;                      /* for the event log so far */
     uint64_t bytes;
     uint64_t owner; /* reference to a record */
 };

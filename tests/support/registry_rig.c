@@ -208,9 +208,9 @@ struct mci_write_row fellow_start(struct fellow *fellow, uint32_t slot,
                                            cast->rig.config, &row, 1);
     row.err = err == MC_OK ? row.err : err;
     if (row.err == MC_OK) {
-        row.err = mci_registry_started(cast->registry, fellow->member, slot,
-                                       number, 30000, &row, 1,
-                                       cast->rig.now_ns);
+        row.err =
+            mci_registry_started(cast->registry, fellow->member, slot, number,
+                                 30000, &row, 1, cast->rig.now_ns);
     }
     return row;
 }
