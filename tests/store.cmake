@@ -52,3 +52,8 @@ foreach(proof once remote_master other_master)
   mc_test(store ${proof} SOURCES ${peer_rig} LINK ${store_parts}
     TIMEOUT 240)
 endforeach()
+# What other stores failed at: docs/known_faults.md.
+foreach(proof faults network)
+  mc_test(store known_${proof} SOURCES ${client_rig} LINK ${store_parts}
+    TIMEOUT 240)
+endforeach()

@@ -12,6 +12,7 @@
 #include "engine.h"
 #include "gate.h"
 #include "mci_clock.h"
+#include "mci_hash.h"
 #include "suite.h"
 
 #define S MCI_NS_PER_S
@@ -69,6 +70,31 @@ START_TEST(a_full_table_raises_its_floor_and_forgets_nothing)
     /* Who is fresh enough goes on. */
     ck_assert(!mci_closed_refuses(closed, COUNT + 1, (COUNT + 2000) * S));
     ck_assert(mci_closed_refuses(closed, COUNT + 1, 1001 * S));
+    mci_closed_destroy(closed);
+}
+END_TEST
+
+/* Attempts that fall into one set at every size. */
+START_TEST(a_set_that_is_full_at_every_size_ends_at_the_floor)
+{
+    enum { COUNT = 24, MASK = 4096 * 2 - 1 };
+    struct mci_closed *closed = NULL;
+    uint64_t attempts[COUNT];
+    uint64_t next = 1;
+    for (int i = 0; i < COUNT; i++, next++) {
+        while ((mci_hash64(&next, sizeof next) & MASK) != 0) {
+            next++;
+        }
+        attempts[i] = next;
+    }
+    ck_assert_int_eq(mci_closed_create(4096, &closed), MC_OK);
+    for (int i = 0; i < COUNT; i++) {
+        mci_closed_add(closed, attempts[i], 100 * S, S);
+        ck_assert(mci_closed_refuses(closed, attempts[i], 100 * S));
+    }
+    ck_assert_uint_le(mci_closed_capacity(closed), 4096);
+    ck_assert(mci_closed_refuses(closed, attempts[0], 100 * S));
+    ck_assert(!mci_closed_refuses(closed, next, 100 * S + 1));
     mci_closed_destroy(closed);
 }
 END_TEST
@@ -369,6 +395,7 @@ int main(void)
     tcase_add_test(spent, a_spent_attempt_is_refused_until_its_grants_are_over);
     tcase_add_test(spent, spent_attempts_make_room_when_they_are_over);
     tcase_add_test(spent, a_full_table_raises_its_floor_and_forgets_nothing);
+    tcase_add_test(spent, a_set_that_is_full_at_every_size_ends_at_the_floor);
     tcase_add_test(spent, a_table_that_cannot_grow_raises_its_floor);
     suite_add_tcase(suite, spent);
     TCase *board = tcase_create("board");

@@ -12,6 +12,6 @@ foreach(room address poller socket_stream tls)
 endforeach()
 
 # Bytes over tcp.
-foreach(room tcp tcp_owner tcp_peer tcp_wire)
+foreach(room tcp tcp_owner tcp_peer tcp_wire known_stream)
   mc_test(transfer ${room} LINK mc_transfer mckv-base)
 endforeach()

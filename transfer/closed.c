@@ -105,12 +105,13 @@ static size_t count_alive(const struct mci_closed *closed, uint64_t now_ns)
     return alive;
 }
 
-/* A table that is at most a quarter full, where it may be so large. */
-static bool rebuild(struct mci_closed *closed, uint64_t now_ns)
+/* A table that is at most a quarter full, and not smaller than that, where it
+ * may be so large. */
+static bool rebuild(struct mci_closed *closed, size_t least, uint64_t now_ns)
 {
     size_t alive = count_alive(closed, now_ns);
     size_t capacity = CAPACITY_MIN;
-    while (capacity < 4 * (alive + 1)) {
+    while (capacity < 4 * (alive + 1) || capacity < least) {
         capacity *= 2;
     }
     if (capacity == closed->capacity) {
@@ -156,6 +157,7 @@ static void raise_floor(struct mci_closed *closed, uint64_t attempt,
 static void add(struct mci_closed *closed, uint64_t attempt, uint64_t until_ns,
                 uint64_t now_ns)
 {
+    size_t least = 0; /* grows, or two sizes with a full set would take turns */
     for (;;) {
         struct entry *place = NULL;
         if (closed->capacity > 0) {
@@ -169,10 +171,11 @@ static void add(struct mci_closed *closed, uint64_t attempt, uint64_t until_ns,
             }
             return;
         }
-        if (!rebuild(closed, now_ns)) {
+        if (!rebuild(closed, least, now_ns)) {
             raise_floor(closed, attempt, until_ns);
             return;
         }
+        least = 2 * closed->capacity;
     }
 }
 
