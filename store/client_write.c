@@ -16,6 +16,8 @@
 #define LONG_BYTES (8 * UINT64_C(1048576)) /* grants may have to be renewed */
 #define TAKE_BACK_ROWS 8
 #define TAKE_BACK_MS 2000
+#define AGAIN_MAX 3
+#define AGAIN_NS MCI_NS_PER_S
 
 struct slice {
     struct mci_writing *writing;
@@ -415,6 +417,64 @@ static enum mc_err write_slice(struct slice *slice)
     return err;
 }
 
+/* Its place went after it was chosen, as when an owner leaves: bytes did not get
+ * there, or the master has closed the attempt. */
+static bool has_lost_place(int64_t result)
+{
+    return result == MC_ERR_INVALID_VERSION || result == MC_ERR_TRANSFER_FAIL;
+}
+
+/* A later row of its key may have been written: the last one is to stand. */
+static bool is_overtaken(const struct mci_writing *writing, size_t i,
+                         size_t end)
+{
+    bool is_later = false;
+    for (size_t j = i + 1; writing->replaces && j < end && !is_later; j++) {
+        is_later = mc_view_equal(writing->keys[j], writing->keys[i]);
+    }
+    return is_later;
+}
+
+/* Such a row is written elsewhere; but nobody waits for a slow owner twice. */
+static void write_row_again(struct slice *slice, size_t i, uint64_t begun_ns)
+{
+    const int64_t *result = &slice->writing->results[i];
+    for (int n = 0; n < AGAIN_MAX && has_lost_place(*result); n++) {
+        if (mci_clock_ns() - begun_ns >= AGAIN_NS) {
+            return;
+        }
+        slice->first = i;
+        fill_slice(slice, 1);
+        (void)write_slice(slice); /* its result tells */
+    }
+}
+
+static void write_again(struct slice *slice, uint64_t begun_ns)
+{
+    const struct mci_writing *writing = slice->writing;
+    size_t first = slice->first;
+    size_t end = first + slice->count;
+    for (size_t i = first; i < end; i++) {
+        if (has_lost_place(writing->results[i]) &&
+            !is_overtaken(writing, i, end)) {
+            write_row_again(slice, i, begun_ns);
+        }
+    }
+    slice->first = first;
+    slice->count = end - first;
+}
+
+static enum mc_err write_slice_out(struct slice *slice)
+{
+    bool is_outside = slice->writing->client->outside != NULL;
+    uint64_t begun_ns = is_outside ? mci_clock_ns() : 0;
+    enum mc_err err = write_slice(slice);
+    if (err == MC_OK && is_outside) {
+        write_again(slice, begun_ns);
+    }
+    return err;
+}
+
 /* ---- a call -------------------------------------------------------------- */
 
 static size_t replicas_of(const struct mc_replicate_config *config)
@@ -440,7 +500,7 @@ static enum mc_err write_one(struct slice *slice)
     slice->renewed = renewed;
     slice->move_rows = move_rows;
     fill_slice(slice, 1);
-    return write_slice(slice);
+    return write_slice_out(slice);
 }
 
 /* One block, so that there is one allocation to fail. */
@@ -486,7 +546,7 @@ static enum mc_err write_many(struct slice *slice, size_t count)
     while (slice->first < count && err == MC_OK) {
         size_t left = count - slice->first;
         fill_slice(slice, left < room.rows ? left : room.rows);
-        err = write_slice(slice);
+        err = write_slice_out(slice);
         slice->first += slice->count;
     }
     mci_free(block);
