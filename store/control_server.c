@@ -28,6 +28,7 @@
 
 /* The registry is asked at least so often, whatever it says. */
 #define STEP_WAIT_NS (100 * MCI_NS_PER_MS)
+#define STOOD_STILL_NS (1 * MCI_NS_PER_S) /* no step takes so long */
 #define STEP_LOG_WAIT_MS 300
 #define REAP_NS MCI_NS_PER_S
 
@@ -228,11 +229,16 @@ static void *step(void *ctx)
 {
     struct mci_control_server *server = ctx;
     uint64_t reaped_ns = 0;
+    uint64_t last_ns = mci_clock_ns();
     (void)pthread_setname_np(pthread_self(), "mc-registry");
     (void)pthread_mutex_lock(&server->lock);
     while (!server->is_ending) {
         (void)pthread_mutex_unlock(&server->lock);
         uint64_t now_ns = mci_clock_ns();
+        if (now_ns > last_ns + STOOD_STILL_NS) {
+            mci_registry_was_away(server->ground.registry, now_ns);
+        }
+        last_ns = now_ns;
         uint64_t next_ns =
             mci_registry_step(server->ground.registry, now_ns,
                               mci_clock_deadline(now_ns, STEP_LOG_WAIT_MS));

@@ -87,12 +87,27 @@ void mci_registry_destroy(struct mci_registry *registry)
 
 /* ---- what is due ------------------------------------------------------- */
 
+void mci_registry_was_away(struct mci_registry *registry, uint64_t now_ns)
+{
+    mci_registry_lock(registry);
+    /* Once per ttl, lest a slow machine keeps the dead alive. */
+    if (registry->away_until_ns == 0 ||
+        now_ns >= registry->away_until_ns + registry->ttl_ns) {
+        registry->away_until_ns = now_ns + MCI_MISSES * registry->heartbeat_ns;
+    }
+    mci_registry_unlock(registry);
+}
+
 /* A member whose time is over (counted), or NULL and when the next one's is. */
 static struct mci_member *find_expired(struct mci_registry *registry,
                                        uint64_t now_ns, uint64_t *next_ns)
 {
     struct mci_member *found = NULL;
     mci_registry_lock(registry);
+    if (now_ns < registry->away_until_ns) {
+        mci_registry_unlock(registry);
+        return NULL;
+    }
     if (!mci_list_is_empty(&registry->hung_up)) {
         struct mci_member *member =
             MCI_CONTAINER(registry->hung_up.next, struct mci_member, link);

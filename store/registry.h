@@ -132,6 +132,10 @@ void mci_registry_given_up(struct mci_registry *registry,
 
 /* ---- background -------------------------------------------------------- */
 
+/* This process itself stood still: what clients said meanwhile is still to be
+ * read, so they have two heartbeats from now on before they are silent. */
+void mci_registry_was_away(struct mci_registry *registry, uint64_t now_ns);
+
 /* One bounded slice of what is due: expiries, graces, fences and their proofs,
  * segments on their way out. Returns when it wants to be called next (a time in
  * the past: at once). Waits for room in the event log until deadline_ns. */

@@ -131,7 +131,8 @@ static enum mc_err look_up(struct mci_registry *registry,
         return MC_OK;
     }
     uint64_t missed_ns = holder->seen_ns + MCI_MISSES * registry->heartbeat_ns;
-    if (holder->stage != MCI_STAGE_LIVING || now_ns <= missed_ns) {
+    if (holder->stage != MCI_STAGE_LIVING || now_ns <= missed_ns ||
+        now_ns < registry->away_until_ns) {
         return MC_ERR_SEGMENT_ALREADY_EXISTS;
     }
     *holder_out = mci_member_hold(holder);

@@ -242,6 +242,7 @@ struct mci_registry {
     struct mci_link fencing; /* likewise */
     uint64_t living_count;
     uint64_t expired_count;
+    uint64_t away_until_ns; /* nobody is taken for silent before */
     struct mci_mounted *mounted[MCI_SEGMENTS_MAX];
     uint32_t mounted_count;
     struct mci_link graced;

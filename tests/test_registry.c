@@ -190,6 +190,34 @@ START_TEST(a_silent_client_is_expired_and_its_keys_go_once_each)
 }
 END_TEST
 
+/* What clients said meanwhile is still in their connections. */
+START_TEST(a_master_that_stood_still_does_not_call_others_silent)
+{
+    struct fellow heard;
+    struct fellow dead;
+    struct fellow second;
+    cast_open(&cast, NULL);
+    fellow_join(&cast, &heard, "heard:1", 1 * MIB);
+    fellow_join(&cast, &dead, "dead:1", 0);
+    rig_pass(&cast.rig, 3 * TTL_MS);
+    mci_registry_was_away(cast.registry, cast.rig.now_ns);
+    cast_settle(&cast);
+    second.incarnation = 0;
+    ck_assert_int_eq(fellow_hello(&cast, &second, "heard:1"),
+                     MC_ERR_SEGMENT_ALREADY_EXISTS);
+    ck_assert_uint_eq(cast_stats(&cast).clients, 2);
+    ck_assert_int_eq(fellow_beat(&heard), MC_OK);
+    rig_pass(&cast.rig, 2 * BEAT_MS);
+    cast_settle(&cast);
+    ck_assert_uint_eq(cast_stats(&cast).clients, 1);
+    ck_assert_int_eq(fellow_beat(&heard), MC_OK);
+    ck_assert_int_eq(fellow_beat(&dead), MC_ERR_CLIENT_NOT_FOUND);
+    fellow_leave(&heard);
+    fellow_leave(&dead);
+    cast_close(&cast);
+}
+END_TEST
+
 START_TEST(an_expired_incarnation_never_lives_again)
 {
     cast_open(&cast, NULL);
@@ -301,6 +329,8 @@ int main(void)
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("going");
     tcase_add_test(tcase, a_silent_client_is_expired_and_its_keys_go_once_each);
+    tcase_add_test(tcase,
+                   a_master_that_stood_still_does_not_call_others_silent);
     tcase_add_test(tcase, an_expired_incarnation_never_lives_again);
     tcase_add_test(tcase, a_goodbye_ends_at_once);
     tcase_add_test(tcase, a_broken_heartbeat_connection_leaves_two_heartbeats);
