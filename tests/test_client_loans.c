@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "await.h"
+#include "client_outside.h"
 #include "client_rig.h"
 #include "ctl_proxy.h"
 #include "mc_log.h"
@@ -116,6 +117,34 @@ START_TEST(what_is_lent_anew_is_mounted_once)
 }
 END_TEST
 
+static uint64_t heartbeats(struct mc_client *client)
+{
+    struct mci_remote_stats stats;
+    mci_remote_stat(mci_client_outside(client)->remote, &stats);
+    return stats.heartbeats;
+}
+
+/* Time goes on at once for all, as when the master goes on after it was stopped:
+ * what clients have to say is on its way then. */
+START_TEST(a_master_that_stood_still_keeps_its_clients)
+{
+    uint64_t now_ns = mci_clock_ns();
+    mci_clock_fake(&now_ns);
+    struct mc_client *client = begin(MIB, 60000);
+    struct mci_registry_stats stats;
+    for (int i = 0; i < 30; i++) {
+        uint64_t before = heartbeats(client);
+        __atomic_fetch_add(&now_ns, 20 * MCI_NS_PER_S, __ATOMIC_SEQ_CST);
+        ck_assert(AWAIT(heartbeats(client) > before));
+    }
+    mci_registry_stat(process.registry, &stats);
+    ck_assert_uint_eq(stats.expired_clients, 0);
+    ck_assert_uint_eq(stats.segments, 1);
+    mci_clock_fake(NULL);
+    finish(client);
+}
+END_TEST
+
 START_TEST(closing_does_not_wait_for_what_is_to_be_lent_anew)
 {
     struct mc_client *client = begin(MIB, 60000);
@@ -140,6 +169,7 @@ int main(void)
     tcase_add_test(tcase,
                    a_segment_whose_mounting_was_not_answered_does_not_stay);
     tcase_add_test(tcase, what_is_lent_anew_is_mounted_once);
+    tcase_add_test(tcase, a_master_that_stood_still_keeps_its_clients);
     tcase_add_test(tcase, closing_does_not_wait_for_what_is_to_be_lent_anew);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
