@@ -54,6 +54,11 @@ MC_CHECK_RESULT enum mc_err mci_stream_send(struct mci_stream *stream,
                                             const struct iovec *parts,
                                             int count, size_t *moved_out);
 
+/* Whether send, which moved so many of the parts, would move nothing worth while
+ * if it were called again before the socket is writable. */
+bool mci_stream_is_full(const struct mci_stream *stream,
+                        const struct iovec *parts, int count, size_t moved);
+
 /* Bytes can be received without waiting for the socket. */
 bool mci_stream_has_pending(const struct mci_stream *stream);
 

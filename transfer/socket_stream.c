@@ -183,6 +183,19 @@ enum mc_err mci_stream_send(struct mci_stream *stream,
     return MC_OK;
 }
 
+bool mci_stream_is_full(const struct mci_stream *stream,
+                        const struct iovec *parts, int count, size_t moved)
+{
+    size_t wanted = 0;
+    if (moved == 0 || stream->session) {
+        return moved == 0; /* TLS moves a record at a time */
+    }
+    for (int i = 0; i < count; i++) {
+        wanted += parts[i].iov_len;
+    }
+    return moved < wanted;
+}
+
 bool mci_stream_has_pending(const struct mci_stream *stream)
 {
     return stream->session && mci_tls_session_has_pending(stream->session);

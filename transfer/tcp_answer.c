@@ -141,7 +141,9 @@ enum mci_tcp_step mci_tcp_conn_send(struct mci_tcp_conn *conn,
     conn->moved_ns = mci_clock_ns();
     *moved_io += moved;
     sent_some(conn, moved);
-    return MCI_TCP_STEP_ON;
+    return mci_stream_is_full(conn->stream, parts, count, moved)
+               ? MCI_TCP_STEP_SEND
+               : MCI_TCP_STEP_ON;
 }
 
 void mci_tcp_conn_drop_answers(struct mci_tcp_conn *conn)

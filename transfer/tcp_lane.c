@@ -192,18 +192,19 @@ static bool has_unsent(const struct mci_tcp_lane *lane)
 static bool send_some(struct mci_tcp_lane *lane)
 {
     uint64_t sum = 0;
-    while (has_unsent(lane) && sum < RUN_BYTES) {
+    while (has_unsent(lane) && !lane->is_full && sum < RUN_BYTES) {
         struct iovec parts[PARTS_MAX];
         size_t moved = 0;
         int count = gather(lane, parts);
         if (mci_stream_send(lane->link->stream, parts, count, &moved)) {
             return false;
         }
-        if (moved == 0) {
-            return true;
-        }
         sent_some(lane, moved);
         sum += moved;
+        if (mci_stream_is_full(lane->link->stream, parts, count, moved)) {
+            lane->is_full = true;
+            return true;
+        }
     }
     return true;
 }
@@ -381,6 +382,7 @@ static void recall(struct mci_tcp_lane *lane)
     lane->out.owner = NULL;
     lane->in.owner = NULL;
     lane->has_answers = false;
+    lane->is_full = false;
 }
 
 static void broke(struct mci_tcp_lane *lane)
@@ -490,6 +492,9 @@ void mci_tcp_lane_run(struct mci_tcp_lane *lane, short events)
     if (events & (mci_stream_recv_events(lane->link->stream) | POLLERR |
                   POLLHUP | POLLNVAL)) {
         is_whole = receive_some(lane);
+    }
+    if (events & mci_stream_send_events(lane->link->stream)) {
+        lane->is_full = false;
     }
     if (is_whole && !mci_tcp_lane_is_over(lane)) {
         issue(lane);

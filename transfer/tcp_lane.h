@@ -64,6 +64,7 @@ struct mci_tcp_lane {
     uint32_t made;
     uint64_t window_bytes;
     uint64_t sent_len;  /* of pieces[sent], head and bytes */
+    bool is_full;       /* the socket takes no more before it says so */
     uint64_t data_left; /* of the answer to pieces[first] */
     struct mci_span_place out;
     struct mci_span_place in;
