@@ -173,7 +173,6 @@ static inline bool ask_loop_run(struct ask_loop *loop, double seconds,
     uint64_t units = 0;
     uint32_t open = loop->count;
     double begin = bench_now();
-    double now = begin;
     for (uint32_t i = 0; i < loop->count; i++) {
         if (!ask_next(loop, &loop->conns[i])) {
             return false;
@@ -185,7 +184,7 @@ static inline bool ask_loop_run(struct ask_loop *loop, double seconds,
         if (count <= 0) {
             return false;
         }
-        now = bench_now();
+        double now = bench_now();
         for (int i = 0; i < count; i++) {
             struct ask_conn *conn = events[i].data.ptr;
             if ((events[i].events & EPOLLOUT) && !ask_flush(loop, conn)) {

@@ -130,6 +130,7 @@ static inline int bare_server(size_t bytes)
         server_send_at_once(conn->fd);
         if (!conn->memory ||
             pthread_create(&thread, NULL, bare_serve_conn, conn) != 0) {
+            free(conn);
             return 1;
         }
         (void)pthread_detach(thread);

@@ -37,7 +37,9 @@ static void make_key(char text[KEY_LEN], uint64_t number)
         text[32 + i] = digits[(mixed >> (4 * i)) & 15];
         text[48 + i] = digits[(number >> (4 * i)) & 15];
     }
-    memcpy(text + 64, "__k", 3);
+    text[64] = '_';
+    text[65] = '_';
+    text[66] = 'k';
 }
 
 static uint64_t next_random(void)
@@ -364,13 +366,13 @@ static void say(struct mci_buf *out, const char *text)
 
 static void say_key(struct mci_buf *out, uint64_t number)
 {
-    char text[5 + KEY_LEN + 2];
-    memcpy(text, "$67\r\n", 5);
-    make_key(text + 5, number);
-    memcpy(text + 5 + KEY_LEN, "\r\n", 2);
+    char text[KEY_LEN];
+    make_key(text, number);
+    say(out, "$67\r\n");
     if (mci_buf_append(out, text, sizeof text) != MC_OK) {
         mci_buf_clear(out);
     }
+    say(out, "\r\n");
 }
 
 #define VALUE_ROW \

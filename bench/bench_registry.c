@@ -235,6 +235,7 @@ static void run_t26(struct bench *bench)
     }
     if (!us || rounds == 0) {
         bench_fail(bench, "out of memory");
+        free(us);
         return;
     }
     double median = bench_percentile(ratios, (size_t)rounds, 0.5);
@@ -259,7 +260,7 @@ static void run_t21m(struct bench *bench)
         return;
     }
     mci_alloc_stats(&after);
-    double objects = KEYS / BATCH * BATCH;
+    double objects = (double)(KEYS - KEYS % BATCH);
     double bytes = (double)(after.bytes - before.bytes) / objects;
     bench_absolute(bench, bytes - (double)make_key(text, 0).len);
     close_house(&house);

@@ -527,6 +527,11 @@ static void read_one(struct slice *slice)
     slice->move_pieces = &move_piece;
     slice->move_room = 1;
     read_slice(slice);
+    slice->rows = NULL;
+    slice->states = NULL;
+    slice->pieces = NULL;
+    slice->moves = NULL;
+    slice->move_pieces = NULL;
 }
 
 enum mc_err mci_read(struct mci_reading *reading, size_t count)

@@ -10,6 +10,8 @@ static uint64_t bytes_or_none(uint64_t bytes)
     return bytes > 0 ? bytes : MC_NONE;
 }
 
+/* As many as the callers' own words have. */
+/* NOLINTNEXTLINE(readability-function-size) */
 enum mc_err mc_client_setup(const char *local_hostname,
                             const char *metadata_server,
                             uint64_t global_segment_size,

@@ -173,6 +173,8 @@ static void sign_writes(struct mci_registry *registry,
     }
 }
 
+/* The row's request is named by slot and number. */
+/* NOLINTNEXTLINE(readability-function-size) */
 enum mc_err mci_registry_started(struct mci_registry *registry,
                                  struct mci_member *member, uint32_t slot,
                                  uint64_t number, uint64_t time_left_ms,

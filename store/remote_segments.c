@@ -155,11 +155,10 @@ static enum mc_err keep(struct remote_segments *segments, uint64_t generation,
         *at = copy_row(row);
         segments->count += *at != NULL;
     }
-    if (at && !*at) {
-        err = MC_ERR_NOMEM;
-    }
-    if (err == MC_OK) {
+    if (at && *at) {
         *row_out = &(*at)->row;
+    } else if (err == MC_OK) {
+        err = MC_ERR_NOMEM;
     }
     (void)pthread_mutex_unlock(&segments->lock);
     return err;

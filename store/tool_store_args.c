@@ -227,7 +227,7 @@ static void usage_print(const struct tool_command *command)
 
 static char plain(char c)
 {
-    return c == '_' ? '-' : c;
+    return (char)(c == '_' ? '-' : c);
 }
 
 static bool name_is(const char *name, const char *given, size_t len)

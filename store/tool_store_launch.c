@@ -145,10 +145,10 @@ static const struct flag *flag_find(const char *name, size_t len,
 {
     *is_off_out = false;
     for (size_t i = 0; i < FLAG_COUNT; i++) {
-        char spelled[64];
+        char spelled[64] = "";
         size_t at = 0;
         for (; at < len && at < sizeof spelled - 1; at++) {
-            spelled[at] = name[at] == '-' ? '_' : name[at];
+            spelled[at] = (char)(name[at] == '-' ? '_' : name[at]);
         }
         spelled[at] = '\0';
         if (strcmp(spelled, flags[i].name) == 0) {

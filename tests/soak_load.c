@@ -139,7 +139,7 @@ static uint64_t check_bytes(const uint8_t *bytes, size_t len, uint64_t offset,
     for (size_t at = 0; at < len; at += LINE) {
         struct line line;
         make_line(&line, key, first.stamp, (offset + at) / LINE, first.size);
-        if (memcmp(bytes + at, &line, len - at < LINE ? len - at : LINE)) {
+        if (memcmp(bytes + at, &line, len - at < LINE ? len - at : LINE) != 0) {
             return 0;
         }
     }
