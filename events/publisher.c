@@ -254,7 +254,7 @@ static void publisher_free(struct mci_publisher *publisher)
     mc_event_writer_destroy(publisher->writer);
     mci_log_taken_fini(&publisher->taken);
     mci_curve_list_fini(&publisher->curve.allowed);
-    explicit_bzero(&publisher->curve, sizeof publisher->curve);
+    explicit_bzero(&publisher->curve.pair, sizeof publisher->curve.pair);
     mci_free(publisher->payload);
     mci_free(publisher->backend_id);
     mci_free(publisher->topic);
