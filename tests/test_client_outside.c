@@ -176,7 +176,7 @@ START_TEST(a_copy_that_fails_is_read_from_the_next_one)
     ck_assert_int_eq(get(pure, "k0"), MC_ERR_TRANSFER_FAIL);
     /* Each failed try keeps its range back until its grant is over, so that many
      * fit at the most. */
-    for (int i = 0; i < MIB / LEN / 4; i++) {
+    for (int i = 0; i < (int)(MIB / LEN / 4); i++) {
         char key[8];
         (void)snprintf(key, sizeof key, "n%d", i);
         enum mc_err err = put(pure, key); /* they may lend again meanwhile */
