@@ -24,6 +24,7 @@ import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
 from event_bytes import StrictFollower, Subscriber  # noqa: E402
+from free_port import free_port  # noqa: E402
 
 PATIENCE = float(os.environ.get("MC_FLOW_PATIENCE", "60"))
 SIZES = (1, 63, 64, 65, 4095, 4096, 4097, 65537, (1 << 20) - 1, 1 << 20, (4 << 20) + 1, (16 << 20) + 1)
@@ -107,7 +108,7 @@ class Cluster(unittest.TestCase):
                     pipe.close()
 
     def start_master(self, *more):
-        port = self.rpc.rsplit(":", 1)[1] if self.rpc else "0"
+        port = self.rpc.rsplit(":", 1)[1] if self.rpc else str(free_port())
         self.master, self.words = self.start([
             os.environ["MC_MASTER"], "--rpc_address=127.0.0.1", "--rpc_port=" + port, "--metrics_host=127.0.0.1",
             "--metrics_port=0", "--client_ttl=%d" % TTL_S, "--default_kv_lease_ttl=2s", "--enable_kv_events",
@@ -206,7 +207,8 @@ class Cluster(unittest.TestCase):
 
     def test_a_killed_node_takes_its_keys_with_it_and_can_come_back(self):
         self.start_master()
-        first, words = self.start_node()
+        port = str(free_port())
+        first = self.start_node("64MB", "--port", port)[0]
         digests = self.put_files("gone")
         self.agree()
         self.end(first, signal.SIGKILL)
@@ -214,7 +216,7 @@ class Cluster(unittest.TestCase):
         self.assertEqual(self.agree(), [])
         self.store("get", next(iter(digests)), code=1)
         # The same host and port again, at once.
-        self.start_node("64MB", "--port", words["endpoint"].rsplit(":", 1)[1])
+        self.start_node("64MB", "--port", port)
         self.check_files(self.put_files("new"))
         self.assertEqual(len(self.agree()), len(SIZES))
 

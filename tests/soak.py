@@ -25,6 +25,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
 from event_bytes import StrictFollower, Subscriber  # noqa: E402
+from free_port import free_port  # noqa: E402
 
 BUILD = os.environ.get("MC_BUILD", "build")
 MC_MASTER = os.environ.get("MC_MASTER", os.path.join(BUILD, "mc-master"))
@@ -126,7 +127,7 @@ class Soak:
     # ---- processes ----
 
     def start_master(self):
-        port = self.rpc.rsplit(":", 1)[1] if self.rpc else "0"
+        port = self.rpc.rsplit(":", 1)[1] if self.rpc else str(free_port())
         self.master = Program("master", [
             MC_MASTER, "--rpc_address=127.0.0.1", "--rpc_port=" + port, "--metrics_port=0", "--metrics_host=127.0.0.1",
             "--client_ttl=%d" % CLIENT_TTL_S, "--default_kv_lease_ttl=500ms", "--enable_kv_events",
