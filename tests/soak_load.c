@@ -578,5 +578,9 @@ int main(int argc, char **argv)
         pthread_join(workers[i].thread, NULL);
     }
     mc_client_close(soak.client);
+    for (unsigned i = 0; i < threads; i++) {
+        free(workers[i].out);
+        free(workers[i].in);
+    }
     return say();
 }
