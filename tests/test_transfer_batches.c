@@ -343,21 +343,22 @@ END_TEST
 
 START_TEST(closing_completes_what_is_pending)
 {
-    enum { BATCHES = 32 };
+    enum { BATCHES = 32, SHARE = RIG_MIB / 2 };
     struct mc_transfer_row rows[BATCHES];
+    struct mc_span spans[BATCHES];
     struct rig rig;
     if (!begin(&rig, _i)) {
         return;
     }
-    struct mc_span span = {rig.local, 16 * RIG_MIB};
     for (size_t i = 0; i < BATCHES; i++) {
         struct mc_transfer_batch *batch = NULL;
-        rows[i] = rig_row(&rig, &span, 1, 0, true);
+        spans[i] = (struct mc_span){rig.local + i * SHARE, SHARE};
+        rows[i] = rig_row(&rig, &spans[i], 1, i * SHARE, true);
         rows[i].err = MC_ERR_INTERNAL_ERROR;
+        rows[i].local_ended = false;
         ck_assert_int_eq(mc_transfer_submit(rig.peer, &rows[i], 1,
                                             rig_deadline(20000), NULL, &batch),
                          MC_OK);
-        rows[i].local_ended = false;
     }
     mc_transfer_close(rig.peer);
     poison(&rig);
@@ -370,6 +371,7 @@ START_TEST(closing_completes_what_is_pending)
     }
     for (size_t i = 0; i < BATCHES; i++) {
         ck_assert(rows[i].err == MC_OK || rows[i].err == MC_ERR_TRANSFER_FAIL);
+        ck_assert(rows[i].local_ended);
     }
     rig_close(&rig);
 }
