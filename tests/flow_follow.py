@@ -12,7 +12,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
 from event_bytes import StrictFollower, Subscriber  # noqa: E402
-from flow_case import FlowCase  # noqa: E402
+from flow_case import PATIENCE, FlowCase  # noqa: E402
 
 OPERATIONS = int(os.environ.get("MC_FLOW_OPERATIONS", "20000"))
 
@@ -22,7 +22,7 @@ class Follow(FlowCase):
         """Applies messages until this event; acknowledges on the way."""
         acked = 0
         while follower.event_id is None or follower.event_id < event_id():
-            frames = subscriber.receive(5)
+            frames = subscriber.receive(PATIENCE / 4)
             if frames is None:
                 self.fail("silence after event %r: %s" % (follower.event_id, follower.faults))
             follower.message(frames)
