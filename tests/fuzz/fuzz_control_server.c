@@ -41,26 +41,9 @@ static void require(int holds)
     }
 }
 
-/* A client with a segment; a new one when an input has said goodbye. */
-static void join(void)
+static bool mount(struct mci_member *member)
 {
-    struct mci_welcome welcome;
-    struct mci_member *member = NULL;
     uint32_t segment = 0;
-    if (ground.client != 0 &&
-        mci_registry_member(ground.registry, ground.client, ground.incarnation,
-                            &member) == MC_OK) {
-        mci_member_release(member);
-        return;
-    }
-    const struct mci_hello hello = {.version_min = MCI_CONTROL_VERSION,
-                                    .version_max = MCI_CONTROL_VERSION,
-                                    .incarnation = ++ground.incarnation};
-    require(mci_registry_hello(ground.registry, &hello, mci_clock_ns(),
-                               &welcome) == MC_OK);
-    ground.client = welcome.client;
-    require(mci_registry_member(ground.registry, ground.client,
-                                ground.incarnation, &member) == MC_OK);
     const struct mci_mount mount = {.id = {1, ground.incarnation},
                                     .registration = ground.incarnation,
                                     .bytes = SEGMENT_BYTES,
@@ -68,9 +51,41 @@ static void join(void)
                                     .name = mc_view_str("node"),
                                     .endpoint = mc_view_str("node:1"),
                                     .protocol = mc_view_str("tcp")};
-    require(mci_registry_mount(ground.registry, member, &mount, mci_clock_ns(),
-                               &segment) == MC_OK);
+    return mci_registry_mount(ground.registry, member, &mount, mci_clock_ns(),
+                              &segment) == MC_OK;
+}
+
+/* A client with a segment; a new one when an input has said goodbye. False if
+ * there is no room yet, since former ones go in slices, or a goodbye that is
+ * still under way has ended it already. */
+static bool join(void)
+{
+    struct mci_welcome welcome;
+    struct mci_member *member = NULL;
+    if (ground.client != 0 &&
+        mci_registry_member(ground.registry, ground.client, ground.incarnation,
+                            &member) == MC_OK) {
+        mci_member_release(member);
+        return true;
+    }
+    ground.client = 0;
+    const struct mci_hello hello = {.version_min = MCI_CONTROL_VERSION,
+                                    .version_max = MCI_CONTROL_VERSION,
+                                    .incarnation = ++ground.incarnation};
+    if (mci_registry_hello(ground.registry, &hello, mci_clock_ns(), &welcome) !=
+            MC_OK ||
+        mci_registry_member(ground.registry, welcome.client, ground.incarnation,
+                            &member) != MC_OK) {
+        return false;
+    }
+    bool is_mounted = mount(member);
+    if (is_mounted) {
+        ground.client = welcome.client;
+    } else {
+        mci_registry_goodbye(ground.registry, member, mci_clock_ns());
+    }
     mci_member_release(member);
+    return is_mounted;
 }
 
 static void set_up(void)
@@ -170,7 +185,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 3 || size > 65536) {
         return 0;
     }
-    join();
+    require(AWAIT(join()));
     if (data[0] & 1) {
         send_as_args(data + 1, size - 1);
     } else {
