@@ -182,7 +182,7 @@ static size_t scan(struct mci_gate *gate, struct mci_board *board,
                    uint64_t now_ns)
 {
     struct mc_fence_stuck rows[4];
-    struct mci_stuck stuck = {.rows = rows, .max = 4};
+    struct mci_stuck_list stuck = {.rows = rows, .max = 4};
     ck_assert(mci_gate_scan(gate, mci_board_page(board), now_ns, &stuck));
     return stuck.count;
 }

@@ -324,7 +324,7 @@ enum mc_err mc_transfer_fence(struct mc_transfer *transfer,
                               struct mc_fence_stuck *stuck_out,
                               size_t stuck_max, size_t *stuck_count_out)
 {
-    struct mci_stuck stuck = {.rows = stuck_out, .max = stuck_max};
+    struct mci_stuck_list stuck = {.rows = stuck_out, .max = stuck_max};
     if (mci_engine_is_elsewhere(transfer)) {
         return MC_ERR_UNAVAILABLE_IN_CURRENT_STATUS;
     }

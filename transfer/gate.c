@@ -72,7 +72,7 @@ void mci_gate_leave(struct mci_gate *gate, int slot)
     atomic_store(&gate->slots[slot].is_taken, 0);
 }
 
-static bool is_listed(const struct mci_stuck *stuck, uint64_t attempt,
+static bool is_listed(const struct mci_stuck_list *stuck, uint64_t attempt,
                       uint64_t incarnation)
 {
     for (size_t i = 0; i < stuck->count; i++) {
@@ -87,7 +87,7 @@ static bool is_listed(const struct mci_stuck *stuck, uint64_t attempt,
 /* The attempt is stored last on entering, so what is read after it is of the
  * same turn or of a later one; and a later one means that this one has left. */
 bool mci_gate_scan(struct mci_gate *gate, const struct mci_board_page *board,
-                   uint64_t now_ns, struct mci_stuck *stuck)
+                   uint64_t now_ns, struct mci_stuck_list *stuck)
 {
     for (unsigned i = 0; i < MCI_GATE_SLOTS; i++) {
         struct mci_gate_slot *slot = &gate->slots[i];
@@ -120,7 +120,7 @@ static uint64_t monotonic_ns(void)
 }
 
 enum mc_err mci_gate_settle(mci_scan_fn scan, void *ctx, uint64_t patience_ns,
-                            struct mci_stuck *stuck)
+                            struct mci_stuck_list *stuck)
 {
     const struct timespec pause = {0, 20000};
     size_t before = stuck->count;

@@ -47,19 +47,19 @@ void mci_gate_leave(struct mci_gate *gate, int slot);
 /* Adds to stuck what is inside though the board refuses it, or though its grant
  * has ended (its fence may have left the board meanwhile); false when there is no
  * more room. */
-struct mci_stuck {
+struct mci_stuck_list {
     struct mc_fence_stuck *rows;
     size_t max;
     size_t count;
 };
 bool mci_gate_scan(struct mci_gate *gate, const struct mci_board_page *board,
-                   uint64_t now_ns, struct mci_stuck *stuck);
+                   uint64_t now_ns, struct mci_stuck_list *stuck);
 
 /* Scans again and again until nothing is added to stuck, at most for patience_ns.
  * Errors: MC_ERR_BUFFER_OVERFLOW (no room in stuck). */
 typedef bool (*mci_scan_fn)(void *ctx, uint64_t now_ns,
-                            struct mci_stuck *stuck);
+                            struct mci_stuck_list *stuck);
 MC_CHECK_RESULT enum mc_err mci_gate_settle(mci_scan_fn scan, void *ctx,
                                             uint64_t patience_ns,
-                                            struct mci_stuck *stuck);
+                                            struct mci_stuck_list *stuck);
 #endif

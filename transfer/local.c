@@ -39,7 +39,7 @@ static void local_conceal(void *state, struct mci_exposed *exposed)
     (void)exposed;
 }
 
-static bool scan(void *ctx, uint64_t now_ns, struct mci_stuck *stuck)
+static bool scan(void *ctx, uint64_t now_ns, struct mci_stuck_list *stuck)
 {
     struct mc_transfer *transfer = ctx;
     return mci_gate_scan(&transfer->gate, mci_board_page(transfer->board),
@@ -47,7 +47,7 @@ static bool scan(void *ctx, uint64_t now_ns, struct mci_stuck *stuck)
 }
 
 static enum mc_err local_fence(void *state, const struct mc_fence *fences,
-                               size_t count, struct mci_stuck *stuck)
+                               size_t count, struct mci_stuck_list *stuck)
 {
     (void)fences;
     return mci_gate_settle(scan, state, count > 0 ? FENCE_PATIENCE_NS : 0,

@@ -343,7 +343,7 @@ static void shm_conceal(void *state, struct mci_exposed *exposed)
 }
 
 static enum mc_err shm_fence(void *state, const struct mc_fence *fences,
-                             size_t count, struct mci_stuck *stuck)
+                             size_t count, struct mci_stuck_list *stuck)
 {
     (void)fences;
     return mci_gate_settle(shm_owner_scan, state,

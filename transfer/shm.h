@@ -117,7 +117,7 @@ bool shm_is_process_dead(int pidfd);
 enum mc_err shm_owner_expose(struct shm_state *shm,
                              struct mci_exposed *exposed);
 void shm_owner_conceal(struct shm_state *shm, struct mci_exposed *exposed);
-bool shm_owner_scan(void *ctx, uint64_t now_ns, struct mci_stuck *stuck);
+bool shm_owner_scan(void *ctx, uint64_t now_ns, struct mci_stuck_list *stuck);
 uint64_t shm_owner_turn(struct shm_state *shm, uint64_t now_ns);
 void shm_owner_close(struct shm_state *shm); /* on the poller's thread */
 

@@ -448,7 +448,7 @@ void shm_owner_close(struct shm_state *shm)
     }
 }
 
-bool shm_owner_scan(void *ctx, uint64_t now_ns, struct mci_stuck *stuck)
+bool shm_owner_scan(void *ctx, uint64_t now_ns, struct mci_stuck_list *stuck)
 {
     struct shm_state *shm = ctx;
     const struct mci_board_page *board = mci_board_page(shm->transfer->board);

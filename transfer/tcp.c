@@ -105,7 +105,7 @@ static void tcp_conceal(void *state, struct mci_exposed *exposed)
 /* The fences are on the board already, so that every thread that looks now cuts
  * off what they name. */
 static enum mc_err tcp_fence(void *state, const struct mc_fence *fences,
-                             size_t count, struct mci_stuck *stuck)
+                             size_t count, struct mci_stuck_list *stuck)
 {
     struct tcp *tcp = state;
     struct mci_tcp_server *server = atomic_load(&tcp->server);

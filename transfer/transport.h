@@ -10,8 +10,8 @@
 #define TRANSPORT_H
 #include "mc_transfer.h"
 
-struct mci_stuck;   /* gate.h */
-struct mci_exposed; /* exposed.h: a registration, as its owner sees it */
+struct mci_stuck_list; /* gate.h */
+struct mci_exposed;    /* exposed.h: a registration, as its owner sees it */
 
 struct mci_transport {
     enum mc_transport_kind kind;
@@ -30,7 +30,7 @@ struct mci_transport {
      * count 0: what is inside though it was fenced at any time. Errors:
      * MC_ERR_BUFFER_OVERFLOW (no room in stuck). */
     enum mc_err (*fence)(void *state, const struct mc_fence *fences,
-                         size_t count, struct mci_stuck *stuck);
+                         size_t count, struct mci_stuck_list *stuck);
 
     /* Peer: can it reach this target? Asked for each run of rows, by any thread:
      * cheap once it could. Maps as needed and remembers; connections can wait for
