@@ -73,7 +73,7 @@ static enum mci_slot_verdict enter(struct mci_control_conn *conn,
     if (verdict == MCI_SLOT_KEPT && told->kept.len > 0 &&
         mci_buf_append(&home(conn)->out, told->kept.data, told->kept.len) !=
             MC_OK) {
-        verdict = MCI_SLOT_NOMEM;
+        told->kept.len = 0; /* done, but what came of it cannot be told */
     }
     (void)pthread_mutex_unlock(&client->lock);
     wake(told->replaced);
