@@ -71,6 +71,20 @@ START_TEST(what_people_write_is_read_or_refused)
 }
 END_TEST
 
+START_TEST(a_number_is_told_from_a_name)
+{
+    static const char *const numbers[] = {"127.0.0.1", "::1", "fe80::1:2"};
+    static const char *const names[] = {"localhost", "1.2.3",     "1.2.3.4.5",
+                                        "[::1]",     "256.1.1.1", ""};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        ck_assert_msg(mci_host_is_number(numbers[i]), "%s", numbers[i]);
+    }
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        ck_assert_msg(!mci_host_is_number(names[i]), "%s", names[i]);
+    }
+}
+END_TEST
+
 START_TEST(a_host_is_as_long_as_names_may_be)
 {
     struct mci_address address;
@@ -300,6 +314,7 @@ int main(void)
     tcase_add_loop_test(texts, what_people_write_is_read_or_refused, 0,
                         sizeof table / sizeof table[0]);
     tcase_add_test(texts, a_host_is_as_long_as_names_may_be);
+    tcase_add_test(texts, a_number_is_told_from_a_name);
     suite_add_tcase(suite, texts);
     TCase *sockets = tcase_create("sockets");
     tcase_set_timeout(sockets, 60);

@@ -6,7 +6,7 @@ foreach(room transfer_suite transfer_grants transfer_batches transfer_shm
 endforeach()
 
 # The rooms of transfer/, tested without the store.
-foreach(room address poller socket_stream tls)
+foreach(room address poller socket_stream tls tls_record)
   mc_test(transfer ${room} LINK mc_transfer mckv-base PkgConfig::OPENSSL
     PkgConfig::CURL)
 endforeach()

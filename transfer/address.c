@@ -61,6 +61,13 @@ static bool host_is_sane(const char *host, size_t len)
     return true;
 }
 
+bool mci_host_is_number(const char *host)
+{
+    unsigned char number[sizeof(struct in6_addr)];
+    return inet_pton(AF_INET, host, number) == 1 ||
+           inet_pton(AF_INET6, host, number) == 1;
+}
+
 enum mc_err mci_address_parse(const char *text, struct mci_address *address_out)
 {
     if (!text) {

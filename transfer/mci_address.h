@@ -24,6 +24,9 @@ struct mci_address {
 MC_CHECK_RESULT enum mc_err mci_address_parse(const char *text,
                                               struct mci_address *address_out);
 
+/* The host is an address, not a name to be looked up. No brackets. */
+bool mci_host_is_number(const char *host);
+
 /* Writes "host:port", with brackets where they are needed. room: at least
  * MCI_HOST_LEN_MAX + 9 bytes. */
 void mci_address_print(const struct mci_address *address, char *room);

@@ -6,10 +6,7 @@
  */
 #include "tls.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
@@ -18,17 +15,13 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "mc_log.h"
+#include "mci_address.h"
 #include "mci_alloc.h"
-
-/* Small parts that follow each other become one record of at most this. */
-#define RECORD_MAX 16384
+#include "tls_record.h"
+#include "tls_trial.h"
 
 struct mci_tls {
     SSL_CTX *context;
@@ -188,12 +181,10 @@ void mci_tls_destroy(struct mci_tls *tls)
 /* A host that is a number must stand in the certificate as one. */
 static bool expect_host(SSL *ssl, const char *host)
 {
-    unsigned char number[sizeof(struct in6_addr)];
     X509_VERIFY_PARAM *rules = SSL_get0_param(ssl);
     X509_VERIFY_PARAM_set_hostflags(rules,
                                     X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-    if (inet_pton(AF_INET, host, number) == 1 ||
-        inet_pton(AF_INET6, host, number) == 1) {
+    if (mci_host_is_number(host)) {
         return X509_VERIFY_PARAM_set1_ip_asc(rules, host) == 1;
     }
     return SSL_set_tlsext_host_name(ssl, host) == 1 &&
@@ -319,57 +310,11 @@ enum mc_err mci_tls_session_recv(struct mci_tls_session *session,
     return MC_OK;
 }
 
-/* The beginning of parts as one piece: borrowed, or put together in room. */
-static struct iovec first_record(const struct iovec *parts, int count,
-                                 uint8_t *room)
+/* One record, or what is left of a large part. */
+static enum mc_err send_record(struct mci_tls_session *session,
+                               struct iovec record, size_t *moved_out)
 {
-    while (count > 0 && parts[0].iov_len == 0) {
-        parts++;
-        count--;
-    }
-    if (count <= 0) {
-        return (struct iovec){.iov_len = 0};
-    }
-    if (count == 1 || parts[0].iov_len >= RECORD_MAX) {
-        return parts[0];
-    }
-    size_t len = 0;
-    for (int i = 0; i < count && len < RECORD_MAX; i++) {
-        size_t more = parts[i].iov_len < RECORD_MAX - len ? parts[i].iov_len
-                                                          : RECORD_MAX - len;
-        if (more > 0) {
-            memcpy(room + len, parts[i].iov_base, more);
-        }
-        len += more;
-    }
-    return (struct iovec){.iov_base = room, .iov_len = len};
-}
-
-/* Passes over what is sent. Answers how many parts are done; the next one's
- * first *skip_out bytes are. */
-static int pass_over(const struct iovec *parts, int count, size_t sent,
-                     size_t *skip_out)
-{
-    int done = 0;
-    while (done < count && sent >= parts[done].iov_len) {
-        sent -= parts[done].iov_len;
-        done++;
-    }
-    *skip_out = sent;
-    return done;
-}
-
-/* Sends one record, or what is left of a large first part. */
-static enum mc_err send_some(struct mci_tls_session *session,
-                             const struct iovec *parts, int count,
-                             size_t *moved_out)
-{
-    uint8_t room[RECORD_MAX];
-    struct iovec record = first_record(parts, count, room);
     *moved_out = 0;
-    if (record.iov_len == 0) {
-        return MC_OK;
-    }
     ERR_clear_error();
     int result =
         SSL_write_ex(session->ssl, record.iov_base, record.iov_len, moved_out);
@@ -384,21 +329,15 @@ enum mc_err mci_tls_session_send(struct mci_tls_session *session,
                                  const struct iovec *parts, int count,
                                  size_t *moved_out)
 {
+    uint8_t room[MCI_TLS_RECORD_MAX];
     size_t total = 0;
     for (;;) {
-        size_t skip = 0;
-        int done = pass_over(parts, count, total, &skip);
-        struct iovec rest[8];
-        int left = count - done < 8 ? count - done : 8;
-        for (int i = 0; i < left; i++) {
-            rest[i] = parts[done + i];
-        }
-        if (left > 0) {
-            rest[0].iov_base = (uint8_t *)rest[0].iov_base + skip;
-            rest[0].iov_len -= skip;
-        }
+        struct iovec record = mci_tls_next_record(parts, count, total, room);
         size_t moved = 0;
-        enum mc_err err = send_some(session, rest, left, &moved);
+        enum mc_err err = MC_OK;
+        if (record.iov_len > 0) {
+            err = send_record(session, record, &moved);
+        }
         total += moved;
         if (err || moved == 0) {
             *moved_out = total;
@@ -424,7 +363,11 @@ short mci_tls_session_send_events(const struct mci_tls_session *session)
 
 /* ---- certificates for trying out ----------------------------------------- */
 
-#define DAY_S (24 * 3600L)
+struct mci_tls_trial {
+    X509 *ca;
+    X509 *cert;
+    EVP_PKEY *key; /* of cert; the one of the CA is not kept */
+};
 
 /* Who is certified: the CA itself, or a host under it. */
 struct subject {
@@ -493,98 +436,59 @@ static X509 *make_cert(const struct subject *subject, EVP_PKEY *key,
     return NULL;
 }
 
-/* cert or key. */
-static enum mc_err write_pem(const char *dir, const char *name, X509 *cert,
-                             EVP_PKEY *key)
+enum mc_err mci_tls_trial_create(const char *alt, long from_s, long until_s,
+                                 struct mci_tls_trial **trial_out)
 {
-    char path[PATH_MAX];
-    int len = snprintf(path, sizeof path, "%s/%s", dir, name);
-    int fd = -1;
-    if (len > 0 && (size_t)len < sizeof path) {
-        fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-                  key ? 0600 : 0644);
+    const struct subject root = {.name = "mckv trial CA",
+                                 .from_s = -2 * MCI_TLS_DAY_S,
+                                 .until_s = 3650 * MCI_TLS_DAY_S};
+    const struct subject leaf = {
+        .name = "mckv trial", .alt = alt, .from_s = from_s, .until_s = until_s};
+    struct mci_tls_trial *trial = mci_calloc(1, sizeof *trial);
+    if (!trial) {
+        return MC_ERR_NOMEM;
     }
-    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (!file) {
-        mc_log(MC_LOG_ERROR, "tls: make %s/%s: %s", dir, name,
-               strerrordesc_np(errno));
-        if (fd >= 0) {
-            (void)close(fd);
-        }
-        return MC_ERR_FILE_WRITE_FAIL;
+    ERR_clear_error();
+    EVP_PKEY *ca_key = EVP_EC_gen("P-256");
+    trial->key = EVP_EC_gen("P-256");
+    if (ca_key && trial->key) {
+        trial->ca = make_cert(&root, ca_key, NULL, ca_key);
     }
-    int ok = key ? PEM_write_PrivateKey(file, key, NULL, NULL, 0, NULL, NULL)
-                 : PEM_write_X509(file, cert);
-    if (fclose(file) != 0 || ok != 1) {
-        mc_log(MC_LOG_ERROR, "tls: write %s/%s: %s", dir, name,
-               strerrordesc_np(errno));
-        return MC_ERR_FILE_WRITE_FAIL;
+    if (trial->ca) {
+        trial->cert = make_cert(&leaf, trial->key, trial->ca, ca_key);
     }
+    EVP_PKEY_free(ca_key);
+    if (!trial->cert) {
+        mc_log(MC_LOG_ERROR, "tls: make certificates: %s", last_reason());
+        mci_tls_trial_destroy(trial);
+        return MC_ERR_INTERNAL_ERROR;
+    }
+    *trial_out = trial;
     return MC_OK;
 }
 
-static enum mc_err write_trial(const char *dir, X509 *ca, X509 *cert,
-                               EVP_PKEY *key)
+void mci_tls_trial_destroy(struct mci_tls_trial *trial)
 {
-    enum mc_err err = write_pem(dir, "ca.pem", ca, NULL);
-    if (!err) {
-        err = write_pem(dir, "cert.pem", cert, NULL);
+    if (!trial) {
+        return;
     }
-    return err ? err : write_pem(dir, "key.pem", NULL, key);
+    X509_free(trial->cert);
+    X509_free(trial->ca);
+    EVP_PKEY_free(trial->key);
+    mci_free(trial);
 }
 
-/* The names a trial certificate is good for, as OpenSSL reads them. */
-static bool print_alt(const char *host, char *room, size_t size)
+bool mci_tls_trial_write(const struct mci_tls_trial *trial,
+                         enum mci_tls_pem what, FILE *file)
 {
-    unsigned char number[sizeof(struct in6_addr)];
-    char own[256] = "localhost";
-    (void)gethostname(own, sizeof own - 1);
-    bool is_number = host && (inet_pton(AF_INET, host, number) == 1 ||
-                              inet_pton(AF_INET6, host, number) == 1);
-    if (host && (host[0] == '\0' || strpbrk(host, ",;\n"))) {
-        return false;
+    switch (what) {
+    case MCI_TLS_PEM_CA:
+        return PEM_write_X509(file, trial->ca) == 1;
+    case MCI_TLS_PEM_CERT:
+        return PEM_write_X509(file, trial->cert) == 1;
+    case MCI_TLS_PEM_KEY:
+        break;
     }
-    int len = snprintf(room, size,
-                       "DNS:localhost,IP:127.0.0.1,IP:::1,DNS:%s%s%s", own,
-                       !host       ? ""
-                       : is_number ? ",IP:"
-                                   : ",DNS:",
-                       host ? host : "");
-    return len > 0 && (size_t)len < size;
-}
-
-enum mc_err mc_tls_make_trial(const char *dir, const char *host, int days)
-{
-    char alt[1024];
-    if (!print_alt(host, alt, sizeof alt)) {
-        mc_log(MC_LOG_ERROR, "tls: not a host: %.64s", host ? host : "");
-        return MC_ERR_INVALID_PARAMS;
-    }
-    if (mkdir(dir, 0777) < 0 && errno != EEXIST) {
-        mc_log(MC_LOG_ERROR, "tls: make %s: %s", dir, strerrordesc_np(errno));
-        return MC_ERR_FILE_WRITE_FAIL;
-    }
-    long good_s = (days == 0 ? 365 : days) * DAY_S;
-    const struct subject root = {
-        .name = "mckv trial CA", .from_s = -2 * DAY_S, .until_s = 3650 * DAY_S};
-    const struct subject leaf = {.name = "mckv trial",
-                                 .alt = alt,
-                                 .from_s = (days < 0 ? days - 1 : -1) * DAY_S,
-                                 .until_s = good_s};
-    ERR_clear_error();
-    EVP_PKEY *ca_key = EVP_EC_gen("P-256");
-    EVP_PKEY *key = EVP_EC_gen("P-256");
-    X509 *ca = ca_key ? make_cert(&root, ca_key, NULL, ca_key) : NULL;
-    X509 *cert = ca && key ? make_cert(&leaf, key, ca, ca_key) : NULL;
-    enum mc_err err = MC_ERR_INTERNAL_ERROR;
-    if (cert) {
-        err = write_trial(dir, ca, cert, key);
-    } else {
-        mc_log(MC_LOG_ERROR, "tls: make certificates: %s", last_reason());
-    }
-    X509_free(cert);
-    X509_free(ca);
-    EVP_PKEY_free(key);
-    EVP_PKEY_free(ca_key);
-    return err;
+    return PEM_write_PrivateKey(file, trial->key, NULL, NULL, 0, NULL, NULL) ==
+           1;
 }
