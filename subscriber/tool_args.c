@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options are exact names, --name VALUE or --name=VALUE; getopt_long is not
- * used because it takes abbreviations, which turn every new option into a
- * change of what old commands mean. */
+/* Options are exact names, --name VALUE or --name=VALUE, dashes and underscores
+ * alike; getopt_long is not used because it takes abbreviations, which turn every
+ * new option into a change of what old commands mean. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -170,17 +170,37 @@ static void usage_print(const struct tool_command *command)
     printf("\nexample:\n  %s\n", command->example);
 }
 
+static char plain(char c)
+{
+    return (char)(c == '_' ? '-' : c);
+}
+
+static bool name_is(const char *name, const char *given, size_t len)
+{
+    if (strlen(name) != len) {
+        return false;
+    }
+    for (size_t i = 0; i < len; i++) {
+        if (plain(name[i]) != plain(given[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* "--name" or "--name=value": the option it names, and its value if inside. */
 static const struct option *option_find(const struct tool_command *command,
                                         const char *text,
                                         const char **value_out)
 {
+    if (text[1] != '-') {
+        return NULL;
+    }
     const char *name = text + 2;
     size_t len = strcspn(name, "=");
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         if ((command->options & options[i].bit) &&
-            strlen(options[i].name) == len &&
-            memcmp(options[i].name, name, len) == 0) {
+            name_is(options[i].name, name, len)) {
             *value_out = name[len] == '=' ? name + len + 1 : NULL;
             return &options[i];
         }

@@ -50,6 +50,11 @@ class CommandLine(ToolCase):
         self.refused(2, ["--endpoint: needs a value"], "tail", "--endpoint")
         self.refused(2, ["--json: takes no value"], "tail", "--json=1")
         self.refused(2, ["--end"], "tail", "--end", NOBODY)     # no abbreviations
+        self.refused(2, ["no such option"], "tail", "-xcount", "1")
+
+    def test_dashes_are_as_good_as_underscores(self):
+        for name in ("--curve-server-key", "--curve_server_key"):
+            self.refused(2, ["go together"], "tail", name, "K")
 
     def test_values_are_checked_by_kind(self):
         for count in ("0", "-1", "1x", "", "1.5", "99999999999999999999"):
