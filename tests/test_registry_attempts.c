@@ -6,33 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "registry_rig.h"
+#include "registry_pair.h"
 #include "suite.h"
 
 #define IDLE_MS 600000
-
-static struct cast cast;
-static struct fellow writer;
-static struct fellow owner;
-
-static void open_cast(void)
-{
-    cast_open(&cast, NULL);
-    fellow_join(&cast, &owner, "owner:1", 1 * MIB);
-    fellow_join(&cast, &writer, "writer:1", 0);
-}
-
-static void close_cast(void)
-{
-    fellow_leave(&writer);
-    fellow_leave(&owner);
-    cast_close(&cast);
-}
-
-static uint64_t allocated(void)
-{
-    return rig_stats(&cast.rig).allocated_bytes;
-}
 
 static uint64_t on_owners_clock(uint64_t ns)
 {
@@ -61,19 +38,19 @@ static void expect_grant(const struct mc_grant *grant,
 
 START_TEST(a_write_grant_is_bound_to_all_of_its_terms)
 {
-    open_cast();
+    pair_open();
     struct mci_write_row row = fellow_start(&writer, 3, "a", 4096);
     struct mc_grant_terms terms = write_terms(&row);
     uint64_t ttl_ns = 5 * SECOND + 4096 * 60;
     expect_grant(&row.grants[0], &terms,
                  on_owners_clock(cast.rig.now_ns + ttl_ns));
-    close_cast();
+    pair_close();
 }
 END_TEST
 
 START_TEST(a_write_grant_lasts_no_longer_than_its_call_or_fifty_seconds)
 {
-    open_cast();
+    pair_open();
     struct mci_write_row row = rig_row("a", 4096);
     struct mci_call call = fellow_call(&writer);
     ck_assert_int_eq(
@@ -94,7 +71,7 @@ START_TEST(a_write_grant_lasts_no_longer_than_its_call_or_fifty_seconds)
     ck_assert_uint_eq(
         row.grants[0].deadline_ns,
         on_owners_clock(cast.rig.now_ns + (MC_GRANT_TTL_MAX_MS - TTL_MS) * MS));
-    close_cast();
+    pair_close();
 }
 END_TEST
 
@@ -102,7 +79,7 @@ START_TEST(deadlines_follow_the_owners_clock_as_its_heartbeats_tell_it)
 {
     static const uint64_t late_ms[] = {2000, 500, 900, 3000, 2500, 2400, 2300};
     static const uint64_t best_ms[] = {0, 0, 0, 500, 500, 900, 2300};
-    open_cast();
+    pair_open();
     uint64_t ahead_ns = owner.clock_ahead_ns;
     for (size_t i = 0; i < sizeof late_ms / sizeof late_ms[0]; i++) {
         char key[8];
@@ -117,13 +94,13 @@ START_TEST(deadlines_follow_the_owners_clock_as_its_heartbeats_tell_it)
                      cast.rig.now_ns + ahead_ns - best_ms[i] * MS + 5 * SECOND +
                          4096 * 60);
     }
-    close_cast();
+    pair_close();
 }
 END_TEST
 
 START_TEST(a_read_grant_ends_with_its_lease)
 {
-    open_cast();
+    pair_open();
     struct mci_write_row row = fellow_start(&writer, 0, "a", 4096);
     ck_assert_int_eq(fellow_end(&writer, &row), MC_OK);
     struct mci_read_row read = {.key = mc_view_str("a")};
@@ -138,20 +115,18 @@ START_TEST(a_read_grant_ends_with_its_lease)
     expect_grant(&read.grants[0], &terms,
                  on_owners_clock(cast.rig.now_ns + read.lease_left_ns));
     /* Nobody reads what is on its way out. */
-    ck_assert_int_eq(mci_registry_unmount(cast.registry, owner.member,
-                                          owner.segment, 0, cast.rig.now_ns),
-                     MC_OK);
+    ck_assert_int_eq(fellow_unmount(&owner, 0), MC_OK);
     mci_registry_granted(cast.registry, writer.member, &read, 1,
                          cast.rig.now_ns);
     ck_assert_uint_eq(read.grants[0].deadline_ns, 0);
     ck_assert_uint_eq(read.grants[0].tag, 0);
-    close_cast();
+    pair_close();
 }
 END_TEST
 
 START_TEST(rows_that_failed_have_no_grants)
 {
-    open_cast();
+    pair_open();
     struct mci_write_row row = {.key = mc_view_str("a"),
                                 .err = MC_ERR_NO_AVAILABLE_HANDLE,
                                 .place_count = 3};
@@ -165,7 +140,7 @@ START_TEST(rows_that_failed_have_no_grants)
     mci_registry_granted(cast.registry, writer.member, &read, 1,
                          cast.rig.now_ns);
     ck_assert_uint_eq(read.grants[0].tag, 0);
-    close_cast();
+    pair_close();
 }
 END_TEST
 
@@ -182,13 +157,13 @@ START_TEST(nothing_is_placed_before_the_owners_clock_is_known)
     struct mci_write_row row = fellow_start(&writer, 0, "a", 64);
     ck_assert_int_eq(row.err, MC_OK);
     ck_assert_uint_ne(row.grants[0].tag, 0);
-    close_cast();
+    pair_close();
 }
 END_TEST
 
 START_TEST(heartbeats_renew_the_grants_of_what_is_open)
 {
-    open_cast();
+    pair_open();
     struct mci_write_row row = fellow_start(&writer, 0, "a", 4096);
     fellow_know(&writer, &row, 0);
     ck_assert_int_eq(fellow_beat(&writer), MC_OK);
@@ -216,7 +191,7 @@ START_TEST(heartbeats_renew_the_grants_of_what_is_open)
     ck_assert_int_eq(fellow_beat(&writer), MC_OK);
     ck_assert_uint_eq(writer.pulse.renewal_count, 0); /* only while open */
     ck_assert_uint_eq(writer.pulse.closed_count, 0);  /* and it ended well */
-    close_cast();
+    pair_close();
 }
 END_TEST
 
@@ -224,51 +199,51 @@ END_TEST
 
 START_TEST(receipts_of_all_places_make_an_end_spent)
 {
-    open_cast();
+    pair_open();
     struct mci_write_row row = fellow_start(&writer, 0, "a", 4096);
     fellow_receipt(&owner, &row);
     ck_assert_int_eq(fellow_end(&writer, &row), MC_OK);
     ck_assert(row.is_spent);
     ck_assert_uint_eq(cast_stats(&cast).attempts, 0);
     ck_assert_int_eq(rig_remove(&cast.rig, "a", true), 0);
-    ck_assert_uint_eq(allocated(), 0);
+    ck_assert_uint_eq(pair_allocated(), 0);
     ck_assert_uint_eq(cast_stats(&cast).bad_receipts, 0);
-    close_cast();
+    pair_close();
 }
 END_TEST
 
 START_TEST(without_receipts_the_range_stays_back_for_a_grants_time)
 {
-    open_cast();
+    pair_open();
     struct mci_write_row row = fellow_start(&writer, 0, "a", 4096);
     ck_assert_int_eq(fellow_end(&writer, &row), MC_OK);
     ck_assert(!row.is_spent);
     ck_assert_int_eq(rig_remove(&cast.rig, "a", true), 0);
-    ck_assert_uint_eq(allocated(), 4096);
+    ck_assert_uint_eq(pair_allocated(), 4096);
     struct mci_write_row revoked = fellow_start(&writer, 0, "b", 4096);
     ck_assert_int_eq(fellow_revoke(&writer, &revoked, false), MC_OK);
-    ck_assert_uint_eq(allocated(), 8192);
+    ck_assert_uint_eq(pair_allocated(), 8192);
     rig_pass(&cast.rig, MC_GRANT_TTL_MAX_MS + 1);
     rig_sweep(&cast.rig);
-    ck_assert_uint_eq(allocated(), 0);
-    close_cast();
+    ck_assert_uint_eq(pair_allocated(), 0);
+    pair_close();
 }
 END_TEST
 
 START_TEST(a_revoke_with_receipts_frees_at_once)
 {
-    open_cast();
+    pair_open();
     struct mci_write_row row = fellow_start(&writer, 0, "a", 4096);
     fellow_receipt(&owner, &row);
     ck_assert_int_eq(fellow_revoke(&writer, &row, false), MC_OK);
-    ck_assert_uint_eq(allocated(), 0);
-    close_cast();
+    ck_assert_uint_eq(pair_allocated(), 0);
+    pair_close();
 }
 END_TEST
 
 START_TEST(a_wrong_receipt_is_counted_and_none)
 {
-    open_cast();
+    pair_open();
     struct mci_write_row a = fellow_start(&writer, 0, "a", 4096);
     struct mci_write_row b = fellow_start(&writer, 0, "b", 4096);
     fellow_receipt(&owner, &b);
@@ -276,13 +251,13 @@ START_TEST(a_wrong_receipt_is_counted_and_none)
     ck_assert_int_eq(fellow_end(&writer, &a), MC_OK);
     ck_assert(!a.is_spent);
     ck_assert_uint_eq(cast_stats(&cast).bad_receipts, 1);
-    close_cast();
+    pair_close();
 }
 END_TEST
 
 START_TEST(one_receipt_of_two_is_not_enough)
 {
-    open_cast();
+    pair_open();
     struct fellow other;
     fellow_join(&cast, &other, "other:1", 1 * MIB);
     const struct mc_replicate_config config = {.replica_num = 2};
@@ -298,19 +273,17 @@ START_TEST(one_receipt_of_two_is_not_enough)
     mci_registry_ending(cast.registry, &copy, 1);
     ck_assert(copy.is_spent);
     /* A segment that is gone needs none. */
-    ck_assert_int_eq(mci_registry_unmount(cast.registry, other.member,
-                                          other.segment, 0, cast.rig.now_ns),
-                     MC_OK);
+    ck_assert_int_eq(fellow_unmount(&other, 0), MC_OK);
     mci_registry_ending(cast.registry, &row, 1);
     ck_assert(row.is_spent);
     fellow_leave(&other);
-    close_cast();
+    pair_close();
 }
 END_TEST
 
 START_TEST(what_is_spent_is_not_believed_from_outside)
 {
-    open_cast();
+    pair_open();
     struct mci_write_row row = {.key = mc_view_str("a"),
                                 .attempt = {1, 1},
                                 .is_spent = true,
@@ -324,7 +297,7 @@ START_TEST(what_is_spent_is_not_believed_from_outside)
     row.attempt.number = UINT64_MAX;
     mci_registry_ending(cast.registry, &row, 1);
     ck_assert(!row.is_spent);
-    close_cast();
+    pair_close();
 }
 END_TEST
 
@@ -332,7 +305,7 @@ END_TEST
 
 START_TEST(a_given_up_start_is_closed_without_quarantine)
 {
-    open_cast();
+    pair_open();
     struct mci_write_row kept = fellow_start(&writer, 0, "kept", 64);
     struct mci_write_row row = fellow_start(&writer, 0, "a", 4096);
     struct mci_write_row elsewhere = fellow_start(&writer, 1, "c", 64);
@@ -345,8 +318,8 @@ START_TEST(a_given_up_start_is_closed_without_quarantine)
     mci_registry_given_up(cast.registry, writer.member, 0, 2, false,
                           cast.rig.now_ns);
     ck_assert_uint_eq(cast_stats(&cast).attempts, 2);
-    ck_assert_uint_eq(allocated(), 128);
-    ck_assert_uint_eq(rig_stats(&cast.rig).quarantined, 0);
+    ck_assert_uint_eq(pair_allocated(), 128);
+    ck_assert_uint_eq(pair_quarantined(), 0);
     /* Late, it can do nothing, and others write meanwhile. */
     ck_assert_int_eq(rig_put(&cast.rig, "a", 64), MC_OK);
     ck_assert_int_eq(fellow_end(&writer, &row), MC_ERR_INVALID_VERSION);
@@ -355,14 +328,14 @@ START_TEST(a_given_up_start_is_closed_without_quarantine)
     mci_registry_given_up(cast.registry, writer.member, 0, 1, false,
                           cast.rig.now_ns);
     ck_assert_int_eq(rig_exist(&cast.rig, "kept"), 1);
-    close_cast();
+    pair_close();
 }
 END_TEST
 
 /* Who says that it has seen no answer may have seen it, and its grants hold. */
 START_TEST(what_was_granted_in_an_answer_is_kept_back_until_that_is_over)
 {
-    open_cast();
+    pair_open();
     struct mci_write_row row = fellow_start(&writer, 0, "a", 4096);
     ck_assert_int_eq(row.err, MC_OK);
     uint64_t left_ns =
@@ -372,18 +345,18 @@ START_TEST(what_was_granted_in_an_answer_is_kept_back_until_that_is_over)
     ck_assert_uint_eq(cast_stats(&cast).attempts, 0);
     ck_assert_int_eq(fellow_end(&writer, &row), MC_ERR_INVALID_VERSION);
     rig_sweep(&cast.rig);
-    ck_assert_uint_eq(allocated(), 4096);
+    ck_assert_uint_eq(pair_allocated(), 4096);
     rig_pass(&cast.rig, left_ns / 1000000 + 1);
     rig_sweep(&cast.rig);
-    ck_assert_uint_eq(allocated(), 0);
-    ck_assert_uint_eq(rig_stats(&cast.rig).quarantined, 0);
-    close_cast();
+    ck_assert_uint_eq(pair_allocated(), 0);
+    ck_assert_uint_eq(pair_quarantined(), 0);
+    pair_close();
 }
 END_TEST
 
 START_TEST(a_given_up_batch_goes_whole)
 {
-    open_cast();
+    pair_open();
     struct mci_write_row rows[300];
     char keys[300][8];
     struct mci_call call = fellow_call(&writer);
@@ -402,14 +375,14 @@ START_TEST(a_given_up_batch_goes_whole)
                           cast.rig.now_ns);
     ck_assert_uint_eq(cast_stats(&cast).attempts, 0);
     ck_assert_uint_eq(rig_stats(&cast.rig).attempts, 0);
-    ck_assert_uint_eq(allocated(), 64);
-    close_cast();
+    ck_assert_uint_eq(pair_allocated(), 64);
+    pair_close();
 }
 END_TEST
 
 START_TEST(a_start_whose_slot_moved_on_unlisted_has_no_writer)
 {
-    open_cast();
+    pair_open();
     (void)fellow_start(&writer, 0, "a", 4096);
     ck_assert_int_eq(fellow_beat(&writer), MC_OK);
     ck_assert_uint_eq(cast_stats(&cast).attempts, 1); /* not moved on yet */
@@ -417,19 +390,19 @@ START_TEST(a_start_whose_slot_moved_on_unlisted_has_no_writer)
     ck_assert_int_eq(fellow_beat(&writer), MC_OK);
     ck_assert_uint_eq(cast_stats(&cast).attempts, 0);
     ck_assert_uint_eq(rig_stats(&cast.rig).attempts, 0);
-    ck_assert_uint_eq(rig_stats(&cast.rig).quarantined, 0);
+    ck_assert_uint_eq(pair_quarantined(), 0);
     /* Nobody knows the grant; but should somebody, it is waited for. */
-    ck_assert_uint_eq(allocated(), 4096);
+    ck_assert_uint_eq(pair_allocated(), 4096);
     rig_pass(&cast.rig, 5001);
     rig_sweep(&cast.rig);
-    ck_assert_uint_eq(allocated(), 0);
-    close_cast();
+    ck_assert_uint_eq(pair_allocated(), 0);
+    pair_close();
 }
 END_TEST
 
 START_TEST(a_listed_attempt_stays_open_whatever_its_slot_does)
 {
-    open_cast();
+    pair_open();
     struct mci_write_row row = fellow_start(&writer, 0, "a", 4096);
     fellow_know(&writer, &row, 0);
     writer.slots[0] += 100;
@@ -438,32 +411,32 @@ START_TEST(a_listed_attempt_stays_open_whatever_its_slot_does)
         ck_assert_int_eq(fellow_beat(&writer), MC_OK);
     }
     ck_assert_int_eq(fellow_end(&writer, &row), MC_OK);
-    close_cast();
+    pair_close();
 }
 END_TEST
 
 START_TEST(one_that_was_listed_and_is_no_more_ends_in_doubt)
 {
-    open_cast();
+    pair_open();
     struct mci_write_row row = fellow_start(&writer, 0, "a", 4096);
     fellow_know(&writer, &row, 0);
     writer.slots[0]++;
     ck_assert_int_eq(fellow_beat(&writer), MC_OK);
     fellow_forget(&writer);
     ck_assert_int_eq(fellow_beat(&writer), MC_OK);
-    ck_assert_uint_eq(rig_stats(&cast.rig).quarantined, 1);
+    ck_assert_uint_eq(pair_quarantined(), 1);
     ck_assert_int_eq(fellow_beat(&owner), MC_OK);
     ck_assert_uint_eq(owner.pulse.fence_count, 1);
     fellow_fence(&owner);
     ck_assert_int_eq(fellow_beat(&owner), MC_OK);
-    ck_assert_uint_eq(allocated(), 0);
-    close_cast();
+    ck_assert_uint_eq(pair_allocated(), 0);
+    pair_close();
 }
 END_TEST
 
 START_TEST(an_end_that_meets_a_heartbeat_is_no_loss)
 {
-    open_cast();
+    pair_open();
     struct mci_write_row row = fellow_start(&writer, 0, "a", 4096);
     fellow_know(&writer, &row, 0);
     ck_assert_int_eq(fellow_end(&writer, &row), MC_OK);
@@ -473,8 +446,8 @@ START_TEST(an_end_that_meets_a_heartbeat_is_no_loss)
     fellow_forget(&writer);
     ck_assert_int_eq(fellow_beat(&writer), MC_OK);
     ck_assert_int_eq(rig_exist(&cast.rig, "a"), 1);
-    ck_assert_uint_eq(rig_stats(&cast.rig).quarantined, 0);
-    close_cast();
+    ck_assert_uint_eq(pair_quarantined(), 0);
+    pair_close();
 }
 END_TEST
 
@@ -496,12 +469,12 @@ static void pass_with_beats(uint64_t ms, uint64_t *age_ms)
 
 START_TEST(an_idle_attempt_is_closed_in_doubt_and_its_writer_told)
 {
-    open_cast();
+    pair_open();
     struct mci_write_row row = fellow_start(&writer, 0, "a", 4096);
     fellow_know(&writer, &row, 0);
     uint64_t *age_ms = &writer.known[0].age_ms;
     pass_with_beats(IDLE_MS, age_ms);
-    ck_assert_uint_eq(rig_stats(&cast.rig).quarantined, 1);
+    ck_assert_uint_eq(pair_quarantined(), 1);
     *age_ms += BEAT_MS;
     rig_pass(&cast.rig, BEAT_MS);
     ck_assert_int_eq(fellow_beat(&writer), MC_OK);
@@ -516,26 +489,26 @@ START_TEST(an_idle_attempt_is_closed_in_doubt_and_its_writer_told)
     ck_assert_int_eq(fellow_beat(&owner), MC_OK);
     fellow_fence(&owner);
     ck_assert_int_eq(fellow_beat(&owner), MC_OK);
-    ck_assert_uint_eq(allocated(), 0);
-    close_cast();
+    ck_assert_uint_eq(pair_allocated(), 0);
+    pair_close();
 }
 END_TEST
 
 START_TEST(range_calls_that_heartbeats_tell_of_keep_an_attempt_alive)
 {
-    open_cast();
+    pair_open();
     struct mci_write_row row = fellow_start(&writer, 0, "a", 4096);
     fellow_know(&writer, &row, 10);
     pass_with_beats(2 * IDLE_MS, NULL); /* always as young */
     ck_assert_uint_eq(writer.pulse.closed_count, 0);
     ck_assert_int_eq(fellow_end(&writer, &row), MC_OK);
-    close_cast();
+    pair_close();
 }
 END_TEST
 
 START_TEST(ages_that_make_no_sense_do_no_harm)
 {
-    open_cast();
+    pair_open();
     struct mci_write_row row = fellow_start(&writer, 0, "a", 4096);
     fellow_know(&writer, &row, UINT64_MAX);
     writer.known[writer.known_count++] =
@@ -546,7 +519,7 @@ START_TEST(ages_that_make_no_sense_do_no_harm)
     ck_assert_int_eq(fellow_beat(&writer), MC_OK);
     ck_assert_uint_eq(writer.pulse.closed_count, 2);
     ck_assert_int_eq(fellow_end(&writer, &row), MC_OK);
-    close_cast();
+    pair_close();
 }
 END_TEST
 

@@ -6,37 +6,10 @@
 #include <stdlib.h>
 
 #include "mc_log.h"
-#include "registry_rig.h"
+#include "registry_pair.h"
 #include "suite.h"
 
-static struct cast cast;
-static struct fellow writer;
-static struct fellow owner;
 static struct fellow other;
-
-static void open_cast(void)
-{
-    cast_open(&cast, NULL);
-    fellow_join(&cast, &owner, "owner:1", 1 * MIB);
-    fellow_join(&cast, &writer, "writer:1", 0);
-}
-
-static void close_cast(void)
-{
-    fellow_leave(&writer);
-    fellow_leave(&owner);
-    cast_close(&cast);
-}
-
-static uint64_t quarantined(void)
-{
-    return rig_stats(&cast.rig).quarantined;
-}
-
-static uint64_t allocated(void)
-{
-    return rig_stats(&cast.rig).allocated_bytes;
-}
 
 static struct mci_write_row start_doubtful(const char *key, uint64_t size)
 {
@@ -57,7 +30,7 @@ static void beat_both(void)
 
 START_TEST(space_is_back_within_two_heartbeats_of_the_owner)
 {
-    open_cast();
+    pair_open();
     struct mci_write_row row = start_doubtful("a", 4096);
     beat_both();
     ck_assert_uint_eq(owner.pulse.fence_count, 1);
@@ -65,22 +38,22 @@ START_TEST(space_is_back_within_two_heartbeats_of_the_owner)
     ck_assert_int_eq(owner.pulse.fences[0].kind, MC_FENCE_ATTEMPT);
     ck_assert_uint_eq(owner.pulse.fences[0].subject, row.attempt.number);
     ck_assert_uint_eq(writer.pulse.fence_count, 0);
-    ck_assert_uint_eq(quarantined(), 1);
+    ck_assert_uint_eq(pair_quarantined(), 1);
     ck_assert_uint_eq(cast_stats(&cast).fences_open, 1);
     fellow_fence(&owner);
     beat_both();
     ck_assert_uint_eq(owner.pulse.fence_count, 0);
-    ck_assert_uint_eq(quarantined(), 0);
-    ck_assert_uint_eq(allocated(), 0);
+    ck_assert_uint_eq(pair_quarantined(), 0);
+    ck_assert_uint_eq(pair_allocated(), 0);
     ck_assert_uint_eq(cast_stats(&cast).fences_open, 0);
     EXPECT_EVENTS(&cast.rig, "");
-    close_cast();
+    pair_close();
 }
 END_TEST
 
 START_TEST(no_time_is_long_enough_without_a_proof)
 {
-    open_cast();
+    pair_open();
     struct mci_write_row row = start_doubtful("a", 4096);
     for (int i = 0; i < 1000; i++) {
         beat_both();
@@ -88,16 +61,16 @@ START_TEST(no_time_is_long_enough_without_a_proof)
         cast_settle(&cast);
     }
     ck_assert_uint_eq(owner.pulse.fence_count, 1); /* told each time */
-    ck_assert_uint_eq(quarantined(), 1);
+    ck_assert_uint_eq(pair_quarantined(), 1);
     rig_fill_beside(&cast.rig, row.places[0], 4096);
-    ck_assert_uint_eq(quarantined(), 1);
-    close_cast();
+    ck_assert_uint_eq(pair_quarantined(), 1);
+    pair_close();
 }
 END_TEST
 
 START_TEST(fences_are_numbered_by_one_and_acknowledged_up_to_a_number)
 {
-    open_cast();
+    pair_open();
     (void)start_doubtful("a", 64);
     (void)start_doubtful("b", 64);
     beat_both();
@@ -105,20 +78,20 @@ START_TEST(fences_are_numbered_by_one_and_acknowledged_up_to_a_number)
     (void)start_doubtful("c", 64);
     owner.fences_done = 1;
     beat_both();
-    ck_assert_uint_eq(quarantined(), 2);
+    ck_assert_uint_eq(pair_quarantined(), 2);
     ck_assert_uint_eq(owner.pulse.fence_count, 2);
     ck_assert_uint_eq(owner.pulse.fences[0].number, 2);
     ck_assert_uint_eq(owner.pulse.fences[1].number, 3);
     owner.fences_done = 3;
     beat_both();
-    ck_assert_uint_eq(quarantined(), 0);
-    close_cast();
+    ck_assert_uint_eq(pair_quarantined(), 0);
+    pair_close();
 }
 END_TEST
 
 START_TEST(a_number_that_was_never_told_proves_nothing)
 {
-    open_cast();
+    pair_open();
     owner.fences_done = UINT64_MAX;
     beat_both();
     (void)start_doubtful("a", 64);
@@ -126,14 +99,14 @@ START_TEST(a_number_that_was_never_told_proves_nothing)
     owner.fences_done = 0;
     beat_both();
     ck_assert_uint_eq(owner.pulse.fence_count, 1);
-    ck_assert_uint_eq(quarantined(), 1);
-    close_cast();
+    ck_assert_uint_eq(pair_quarantined(), 1);
+    pair_close();
 }
 END_TEST
 
 START_TEST(what_is_stuck_stays_and_nothing_else_does)
 {
-    open_cast();
+    pair_open();
     struct mci_write_row a = start_doubtful("a", 4096);
     (void)start_doubtful("b", 4096);
     beat_both();
@@ -142,27 +115,27 @@ START_TEST(what_is_stuck_stays_and_nothing_else_does)
                                         .incarnation = writer.incarnation};
     owner.stuck_count = 1;
     beat_both();
-    ck_assert_uint_eq(quarantined(), 1);
-    ck_assert_uint_eq(allocated(), 4096);
+    ck_assert_uint_eq(pair_quarantined(), 1);
+    ck_assert_uint_eq(pair_allocated(), 4096);
     ck_assert_uint_eq(cast_stats(&cast).stuck, 1);
     ck_assert_uint_eq(owner.pulse.fence_count, 0);
     for (int i = 0; i < 700; i++) {
         beat_both();
         cast_settle(&cast);
     }
-    ck_assert_uint_eq(quarantined(), 1);
+    ck_assert_uint_eq(pair_quarantined(), 1);
     owner.stuck_count = 0; /* the peer went on, or died */
     beat_both();
-    ck_assert_uint_eq(quarantined(), 0);
+    ck_assert_uint_eq(pair_quarantined(), 0);
     ck_assert_uint_eq(cast_stats(&cast).stuck, 0);
-    ck_assert_uint_eq(allocated(), 0);
-    close_cast();
+    ck_assert_uint_eq(pair_allocated(), 0);
+    pair_close();
 }
 END_TEST
 
 START_TEST(stuck_ones_that_are_nobodys_are_passed_over)
 {
-    open_cast();
+    pair_open();
     owner.stuck[0] = (struct mci_stuck){.attempt = 12345};
     owner.stuck[1] = (struct mci_stuck){.attempt = 0};
     owner.stuck_count = 2;
@@ -170,36 +143,36 @@ START_TEST(stuck_ones_that_are_nobodys_are_passed_over)
     beat_both();
     fellow_fence(&owner);
     beat_both();
-    ck_assert_uint_eq(quarantined(), 0);
+    ck_assert_uint_eq(pair_quarantined(), 0);
     ck_assert_uint_eq(cast_stats(&cast).stuck, 0);
-    close_cast();
+    pair_close();
 }
 END_TEST
 
 START_TEST(an_older_heartbeat_that_comes_late_undoes_nothing)
 {
-    open_cast();
+    pair_open();
     (void)start_doubtful("a", 64);
     beat_both();
     fellow_fence(&owner);
     beat_both();
-    ck_assert_uint_eq(quarantined(), 0);
+    ck_assert_uint_eq(pair_quarantined(), 0);
     (void)start_doubtful("b", 64);
     owner.fences_done = 0; /* composed before the first fence came */
     beat_both();
     ck_assert_uint_eq(owner.pulse.fence_count, 1);
     ck_assert_uint_eq(owner.pulse.fences[0].number, 2);
-    ck_assert_uint_eq(quarantined(), 1);
+    ck_assert_uint_eq(pair_quarantined(), 1);
     fellow_fence(&owner);
     beat_both();
-    ck_assert_uint_eq(quarantined(), 0);
-    close_cast();
+    ck_assert_uint_eq(pair_quarantined(), 0);
+    pair_close();
 }
 END_TEST
 
 START_TEST(every_owner_has_to_say_so)
 {
-    open_cast();
+    pair_open();
     fellow_join(&cast, &other, "other:1", 1 * MIB);
     const struct mc_replicate_config config = {.replica_num = 2};
     cast.rig.config = &config;
@@ -211,36 +184,36 @@ START_TEST(every_owner_has_to_say_so)
     ck_assert_uint_eq(owner.pulse.fence_count, 1);
     fellow_fence(&owner);
     beat_both();
-    ck_assert_uint_eq(quarantined(), 1);
-    ck_assert_uint_eq(allocated(), 2 * 4096);
+    ck_assert_uint_eq(pair_quarantined(), 1);
+    ck_assert_uint_eq(pair_allocated(), 2 * 4096);
     other.fences_done = 1;
     ck_assert_int_eq(fellow_beat(&other), MC_OK);
-    ck_assert_uint_eq(quarantined(), 0);
-    ck_assert_uint_eq(allocated(), 0);
+    ck_assert_uint_eq(pair_quarantined(), 0);
+    ck_assert_uint_eq(pair_allocated(), 0);
     fellow_leave(&other);
-    close_cast();
+    pair_close();
 }
 END_TEST
 
 START_TEST(the_writers_receipts_are_a_proof_too)
 {
-    open_cast();
+    pair_open();
     struct mci_write_row row = fellow_start(&writer, 0, "a", 4096);
     struct mci_write_row again = row;
     ck_assert_int_eq(fellow_revoke(&writer, &row, true), MC_OK);
     ck_assert_int_eq(fellow_revoke(&writer, &again, false), MC_OK);
-    ck_assert_uint_eq(quarantined(), 1); /* a word alone is none */
+    ck_assert_uint_eq(pair_quarantined(), 1); /* a word alone is none */
     beat_both();
     fellow_fence(&owner);
     beat_both();
-    ck_assert_uint_eq(quarantined(), 0);
-    close_cast();
+    ck_assert_uint_eq(pair_quarantined(), 0);
+    pair_close();
 }
 END_TEST
 
 START_TEST(a_writer_in_the_masters_process_is_fenced_by_attempt)
 {
-    open_cast();
+    pair_open();
     struct mci_write_row row = rig_put_start(&cast.rig, "a", 4096);
     row.in_doubt = true;
     ck_assert_int_eq(rig_revoke(&cast.rig, &row), MC_OK);
@@ -249,8 +222,8 @@ START_TEST(a_writer_in_the_masters_process_is_fenced_by_attempt)
     ck_assert_int_eq(owner.pulse.fences[0].kind, MC_FENCE_ATTEMPT);
     fellow_fence(&owner);
     beat_both();
-    ck_assert_uint_eq(allocated(), 0);
-    close_cast();
+    ck_assert_uint_eq(pair_allocated(), 0);
+    pair_close();
 }
 END_TEST
 
@@ -258,7 +231,7 @@ END_TEST
 
 START_TEST(an_owner_that_expires_takes_the_need_for_proof_with_it)
 {
-    open_cast();
+    pair_open();
     (void)start_doubtful("a", 4096);
     ck_assert_int_eq(fellow_beat(&owner), MC_OK);
     for (int i = 0; i < TTL_MS / BEAT_MS; i++) {
@@ -267,60 +240,56 @@ START_TEST(an_owner_that_expires_takes_the_need_for_proof_with_it)
         cast_settle(&cast);
     }
     ck_assert_uint_eq(cast_stats(&cast).clients, 1);
-    ck_assert_uint_eq(quarantined(), 0);
-    ck_assert_uint_eq(allocated(), 0);
+    ck_assert_uint_eq(pair_quarantined(), 0);
+    ck_assert_uint_eq(pair_allocated(), 0);
     ck_assert_uint_eq(cast_stats(&cast).fences_open, 0);
-    close_cast();
+    pair_close();
 }
 END_TEST
 
 START_TEST(an_unmounted_segment_holds_nothing_up)
 {
-    open_cast();
+    pair_open();
     (void)start_doubtful("a", 4096);
     beat_both();
-    ck_assert_int_eq(mci_registry_unmount(cast.registry, owner.member,
-                                          owner.segment, 0, cast.rig.now_ns),
-                     MC_OK);
+    ck_assert_int_eq(fellow_unmount(&owner, 0), MC_OK);
     cast_settle(&cast);
-    ck_assert_uint_eq(quarantined(), 0);
-    ck_assert_uint_eq(allocated(), 0);
-    close_cast();
+    ck_assert_uint_eq(pair_quarantined(), 0);
+    ck_assert_uint_eq(pair_allocated(), 0);
+    pair_close();
 }
 END_TEST
 
 START_TEST(what_becomes_doubtful_on_a_closed_segment_needs_nothing)
 {
-    open_cast();
+    pair_open();
     struct mci_write_row row = fellow_start(&writer, 0, "a", 4096);
-    ck_assert_int_eq(mci_registry_unmount(cast.registry, owner.member,
-                                          owner.segment, 0, cast.rig.now_ns),
-                     MC_OK);
+    ck_assert_int_eq(fellow_unmount(&owner, 0), MC_OK);
     cast_settle(&cast);
     ck_assert_int_eq(fellow_revoke(&writer, &row, true), MC_OK);
     cast_settle(&cast);
-    ck_assert_uint_eq(quarantined(), 0);
-    ck_assert_uint_eq(allocated(), 0);
-    close_cast();
+    ck_assert_uint_eq(pair_quarantined(), 0);
+    ck_assert_uint_eq(pair_allocated(), 0);
+    pair_close();
 }
 END_TEST
 
 START_TEST(an_owner_that_is_displaced_is_gone_as_well)
 {
-    open_cast();
+    pair_open();
     (void)start_doubtful("a", 4096);
     beat_both();
     rig_pass(&cast.rig, 2 * BEAT_MS + 1);
     struct fellow successor;
     fellow_join(&cast, &successor, "owner:1", 1 * MIB);
     cast_settle(&cast);
-    ck_assert_uint_eq(quarantined(), 0);
+    ck_assert_uint_eq(pair_quarantined(), 0);
     (void)start_doubtful("b", 4096);
     ck_assert_int_eq(fellow_beat(&successor), MC_OK);
     ck_assert_uint_eq(successor.pulse.fence_count, 1);
     ck_assert_uint_eq(successor.pulse.fences[0].number, 1); /* its own count */
     fellow_leave(&successor);
-    close_cast();
+    pair_close();
 }
 END_TEST
 
@@ -344,7 +313,7 @@ START_TEST(an_expired_writer_is_one_fence_however_much_it_had_open)
     }
     expire_writer();
     cast_settle(&cast);
-    ck_assert_uint_eq(quarantined(), 200);
+    ck_assert_uint_eq(pair_quarantined(), 200);
     ck_assert_int_eq(fellow_beat(&owner), MC_OK);
     ck_assert_uint_eq(owner.pulse.fence_count, 1);
     ck_assert_int_eq(owner.pulse.fences[0].kind, MC_FENCE_INCARNATION);
@@ -352,16 +321,16 @@ START_TEST(an_expired_writer_is_one_fence_however_much_it_had_open)
     fellow_fence(&owner);
     ck_assert_int_eq(fellow_beat(&owner), MC_OK);
     cast_settle(&cast);
-    ck_assert_uint_eq(quarantined(), 0);
-    ck_assert_uint_eq(allocated(), 0);
+    ck_assert_uint_eq(pair_quarantined(), 0);
+    ck_assert_uint_eq(pair_allocated(), 0);
     ck_assert_uint_eq(cast_stats(&cast).attempts, 0);
-    close_cast();
+    pair_close();
 }
 END_TEST
 
 START_TEST(a_number_is_not_used_again_before_the_last_proof)
 {
-    open_cast();
+    pair_open();
     ck_assert_int_eq(fellow_start(&writer, 0, "a", 64).err, MC_OK);
     expire_writer();
     cast_settle(&cast);
@@ -378,7 +347,7 @@ START_TEST(a_number_is_not_used_again_before_the_last_proof)
     ck_assert_uint_eq(last.client, writer.client);
     fellow_leave(&next);
     fellow_leave(&last);
-    close_cast();
+    pair_close();
 }
 END_TEST
 
@@ -396,7 +365,7 @@ START_TEST(later_slices_are_covered_by_the_fence_of_the_first)
     }
     expire_writer();
     (void)cast_step(&cast); /* 256 shards of 1024 */
-    uint64_t first = quarantined();
+    uint64_t first = pair_quarantined();
     ck_assert_uint_gt(first, 0);
     ck_assert_uint_lt(first, 100);
     ck_assert_int_eq(fellow_beat(&owner), MC_OK);
@@ -414,16 +383,16 @@ START_TEST(later_slices_are_covered_by_the_fence_of_the_first)
     owner.stuck_count = 1;
     ck_assert_int_eq(fellow_beat(&owner), MC_OK);
     cast_settle(&cast);
-    ck_assert_uint_eq(quarantined(), 100 - first);
+    ck_assert_uint_eq(pair_quarantined(), 100 - first);
     ck_assert_int_eq(fellow_beat(&owner), MC_OK);
     cast_settle(&cast);
     ck_assert_uint_eq(owner.pulse.fence_count, 0); /* the first one covers */
-    ck_assert_uint_eq(quarantined(), 1);
+    ck_assert_uint_eq(pair_quarantined(), 1);
     ck_assert_uint_eq(cast_stats(&cast).stuck, 1);
     owner.stuck_count = 0;
     ck_assert_int_eq(fellow_beat(&owner), MC_OK);
-    ck_assert_uint_eq(quarantined(), 0);
-    close_cast();
+    ck_assert_uint_eq(pair_quarantined(), 0);
+    pair_close();
 }
 END_TEST
 
@@ -447,7 +416,7 @@ static uint64_t expire_and_unmount(bool first_goes)
     ck_assert_uint_lt(count, 32);
     expire_writer();
     cast_settle(&cast);
-    ck_assert_uint_eq(quarantined(), 32);
+    ck_assert_uint_eq(pair_quarantined(), 32);
     ck_assert_int_eq(mci_registry_unmount(cast.registry, owner.member, gone, 0,
                                           cast.rig.now_ns),
                      MC_OK);
@@ -457,9 +426,9 @@ static uint64_t expire_and_unmount(bool first_goes)
 
 START_TEST(a_fence_is_told_though_the_segment_that_asked_for_it_is_gone)
 {
-    open_cast();
+    pair_open();
     uint64_t gone = expire_and_unmount(_i == 0);
-    ck_assert_uint_eq(quarantined(), 32 - gone);
+    ck_assert_uint_eq(pair_quarantined(), 32 - gone);
     struct fellow late;
     fellow_join(&cast, &late, "late:1", 0);
     struct mci_write_row row = fellow_start(&late, 0, "late", 64);
@@ -473,44 +442,42 @@ START_TEST(a_fence_is_told_though_the_segment_that_asked_for_it_is_gone)
     fellow_fence(&owner);
     ck_assert_int_eq(fellow_beat(&owner), MC_OK);
     cast_settle(&cast);
-    ck_assert_uint_eq(quarantined(), 0);
+    ck_assert_uint_eq(pair_quarantined(), 0);
     fellow_leave(&late);
-    close_cast();
+    pair_close();
 }
 END_TEST
 
 START_TEST(what_a_writer_left_on_its_own_memory_needs_no_proof)
 {
-    open_cast();
-    ck_assert_int_eq(mci_registry_unmount(cast.registry, owner.member,
-                                          owner.segment, 0, cast.rig.now_ns),
-                     MC_OK);
+    pair_open();
+    ck_assert_int_eq(fellow_unmount(&owner, 0), MC_OK);
     ck_assert_int_eq(fellow_mount(&writer, 1 * MIB), MC_OK);
     ck_assert_int_eq(fellow_start(&writer, 0, "a", 64).err, MC_OK);
     expire_writer();
     cast_settle(&cast);
-    ck_assert_uint_eq(quarantined(), 0);
-    ck_assert_uint_eq(allocated(), 0);
-    close_cast();
+    ck_assert_uint_eq(pair_quarantined(), 0);
+    ck_assert_uint_eq(pair_allocated(), 0);
+    pair_close();
 }
 END_TEST
 
 START_TEST(writer_and_owner_may_die_together)
 {
-    open_cast();
+    pair_open();
     ck_assert_int_eq(fellow_start(&writer, 0, "a", 64).err, MC_OK);
     (void)start_doubtful("b", 64);
     rig_pass(&cast.rig, TTL_MS);
     cast_settle(&cast);
     rig_pass(&cast.rig, 1);
     cast_settle(&cast);
-    ck_assert_uint_eq(allocated(), 0);
+    ck_assert_uint_eq(pair_allocated(), 0);
     ck_assert_uint_eq(cast_stats(&cast).clients, 0);
     struct fellow next;
     fellow_join(&cast, &next, "owner:1", 1 * MIB);
     ck_assert_uint_le(next.client, 3); /* numbers are free again */
     fellow_leave(&next);
-    close_cast();
+    pair_close();
 }
 END_TEST
 
@@ -543,11 +510,11 @@ START_TEST(what_is_stuck_for_long_is_reported_once_and_not_freed)
     }
     mc_log_set_sink(NULL, NULL);
     ck_assert_int_eq(warnings, 1);
-    ck_assert_uint_eq(quarantined(), 1);
+    ck_assert_uint_eq(pair_quarantined(), 1);
     fellow_fence(&owner);
     beat_both();
-    ck_assert_uint_eq(quarantined(), 0);
-    close_cast();
+    ck_assert_uint_eq(pair_quarantined(), 0);
+    pair_close();
 }
 END_TEST
 

@@ -6,26 +6,8 @@
 #include <stdlib.h>
 
 #include "alloc_fail.h"
-#include "registry_rig.h"
+#include "registry_pair.h"
 #include "suite.h"
-
-static struct cast cast;
-static struct fellow writer;
-static struct fellow owner;
-
-static void open_cast(void)
-{
-    cast_open(&cast, NULL);
-    fellow_join(&cast, &owner, "owner:1", 1 * MIB);
-    fellow_join(&cast, &writer, "writer:1", 0);
-}
-
-static void close_cast(void)
-{
-    fellow_leave(&writer);
-    fellow_leave(&owner);
-    cast_close(&cast);
-}
 
 START_TEST(create_fails_whole)
 {
@@ -49,7 +31,7 @@ END_TEST
 
 START_TEST(a_hello_fails_whole)
 {
-    open_cast();
+    pair_open();
     /* Some is kept after a first hello, so each round is one more client. */
     char name[16];
     int round = 0;
@@ -68,18 +50,16 @@ START_TEST(a_hello_fails_whole)
         clients += err == MC_OK;
         ck_assert_uint_eq(cast_stats(&cast).clients, clients);
     }
-    close_cast();
+    pair_close();
 }
 END_TEST
 
 START_TEST(a_mount_fails_whole)
 {
     struct alloc_fail fail;
-    open_cast();
+    pair_open();
     ck_assert_int_eq(fellow_mount(&writer, 64 * KIB), MC_OK); /* a space */
-    ck_assert_int_eq(mci_registry_unmount(cast.registry, writer.member,
-                                          writer.segment, 0, cast.rig.now_ns),
-                     MC_OK);
+    ck_assert_int_eq(fellow_unmount(&writer, 0), MC_OK);
     cast_settle(&cast);
     ALLOC_FAIL_EACH(fail)
     {
@@ -89,22 +69,19 @@ START_TEST(a_mount_fails_whole)
         ck_assert_int_eq(err,
                          alloc_fail_happened(&fail) ? MC_ERR_NOMEM : MC_OK);
         if (err == MC_OK) {
-            ck_assert_int_eq(mci_registry_unmount(cast.registry, writer.member,
-                                                  writer.segment, 0,
-                                                  cast.rig.now_ns),
-                             MC_OK);
+            ck_assert_int_eq(fellow_unmount(&writer, 0), MC_OK);
             cast_settle(&cast);
         }
         ck_assert_uint_eq(cast_stats(&cast).segments, 1);
         ck_assert_uint_eq(rig_stats(&cast.rig).capacity_bytes, 1 * MIB);
     }
-    close_cast();
+    pair_close();
 }
 END_TEST
 
 START_TEST(a_start_that_cannot_be_entered_says_so)
 {
-    open_cast();
+    pair_open();
     struct mci_call call = fellow_call(&writer);
     bool failed = true;
     for (uint64_t k = 1; failed; k++) {
@@ -121,7 +98,7 @@ START_TEST(a_start_that_cannot_be_entered_says_so)
         ck_assert_int_eq(mci_master_put_revoke(cast.rig.master, &call, &row, 1),
                          MC_OK);
     }
-    close_cast();
+    pair_close();
 }
 END_TEST
 
@@ -129,7 +106,7 @@ START_TEST(what_is_in_doubt_waits_for_memory)
 {
     bool failed = true;
     for (uint64_t k = 1; failed; k++) {
-        open_cast();
+        pair_open();
         for (int i = 0; i < 3; i++) {
             char key[8];
             (void)snprintf(key, sizeof key, "k%d", i);
@@ -149,17 +126,17 @@ START_TEST(what_is_in_doubt_waits_for_memory)
         ck_assert_int_eq(fellow_beat(&owner), MC_OK);
         rig_pass(&cast.rig, 1);
         cast_settle(&cast);
-        ck_assert_uint_eq(rig_stats(&cast.rig).quarantined, 0);
-        ck_assert_uint_eq(rig_stats(&cast.rig).allocated_bytes, 0);
+        ck_assert_uint_eq(pair_quarantined(), 0);
+        ck_assert_uint_eq(pair_allocated(), 0);
         ck_assert_uint_eq(cast_stats(&cast).fences_open, 0);
-        close_cast();
+        pair_close();
     }
 }
 END_TEST
 
 START_TEST(leaving_allocates_nothing)
 {
-    open_cast();
+    pair_open();
     ck_assert_int_eq(fellow_put(&writer, "a", 64), MC_OK);
     ck_assert_int_eq(fellow_start(&writer, 0, "b", 64).err, MC_OK);
     (void)mci_alloc_fail_at(1);
@@ -168,7 +145,7 @@ START_TEST(leaving_allocates_nothing)
     ck_assert_int_ne(mci_alloc_fail_at(0), 0);
     cast_settle(&cast);
     ck_assert_uint_eq(rig_stats(&cast.rig).objects, 0);
-    close_cast();
+    pair_close();
 }
 END_TEST
 

@@ -14,12 +14,6 @@ static struct cast cast;
 static struct fellow a;
 static struct fellow b;
 
-static enum mc_err unmount(struct fellow *fellow, uint64_t grace_ms)
-{
-    return mci_registry_unmount(cast.registry, fellow->member, fellow->segment,
-                                grace_ms, cast.rig.now_ns);
-}
-
 static enum mci_segment_status status(void)
 {
     return mci_registry_segment_status(cast.registry, a.segment);
@@ -34,7 +28,7 @@ START_TEST(a_mount_again_answers_the_same)
     ck_assert_int_eq(fellow_mount(&a, 1 * MIB), MC_OK);
     ck_assert_uint_eq(a.segment, segment);
     ck_assert_uint_eq(cast_stats(&cast).segments, 1);
-    ck_assert_int_eq(unmount(&a, 1000), MC_OK);
+    ck_assert_int_eq(fellow_unmount(&a, 1000), MC_OK);
     a.mounts--;
     ck_assert_int_eq(fellow_mount(&a, 1 * MIB),
                      MC_ERR_UNAVAILABLE_IN_CURRENT_STATUS);
@@ -107,7 +101,7 @@ START_TEST(segments_are_listed_in_order_and_page_by_page)
     for (int i = 0; i < 50; i++) {
         ck_assert_int_eq(fellow_mount(&a, 4096), MC_OK);
         if (i % 3 == 0) { /* so that slots are used again */
-            ck_assert_int_eq(unmount(&a, 0), MC_OK);
+            ck_assert_int_eq(fellow_unmount(&a, 0), MC_OK);
             cast_settle(&cast);
         }
     }
@@ -137,7 +131,7 @@ START_TEST(an_unmount_takes_effect_before_it_returns)
     ck_assert_int_eq(fellow_put(&b, "k", 100), MC_OK);
     struct mci_write_row open = fellow_start(&b, 0, "open", 100);
     (void)rig_events(&cast.rig);
-    ck_assert_int_eq(unmount(&a, 0), MC_OK);
+    ck_assert_int_eq(fellow_unmount(&a, 0), MC_OK);
     ck_assert_int_eq(status(), MCI_SEGMENT_UNMOUNTING);
     ck_assert_int_eq(fellow_start(&b, 0, "new", 100).err,
                      MC_ERR_NO_AVAILABLE_HANDLE);
@@ -146,7 +140,7 @@ START_TEST(an_unmount_takes_effect_before_it_returns)
     cast_settle(&cast);
     EXPECT_EVENTS(&cast.rig, "-cpu:k");
     ck_assert_int_eq(status(), MCI_SEGMENT_UNDEFINED);
-    ck_assert_int_eq(unmount(&a, 0), MC_OK); /* unknown by now */
+    ck_assert_int_eq(fellow_unmount(&a, 0), MC_OK); /* unknown by now */
     fellow_leave(&a);
     fellow_leave(&b);
     cast_close(&cast);
@@ -160,8 +154,8 @@ START_TEST(with_grace_it_stays_readable_and_nothing_new_comes)
     ck_assert_int_eq(fellow_put(&a, "k", 100), MC_OK);
     struct mci_write_row open = fellow_start(&a, 0, "open", 100);
     (void)rig_events(&cast.rig);
-    ck_assert_int_eq(unmount(&a, 2000), MC_OK);
-    ck_assert_int_eq(unmount(&a, 5000), MC_OK); /* never longer */
+    ck_assert_int_eq(fellow_unmount(&a, 2000), MC_OK);
+    ck_assert_int_eq(fellow_unmount(&a, 5000), MC_OK); /* never longer */
     ck_assert_int_eq(status(), MCI_SEGMENT_GRACEFULLY_UNMOUNTING);
     ck_assert_int_eq(fellow_start(&a, 0, "new", 100).err,
                      MC_ERR_NO_AVAILABLE_HANDLE);
@@ -189,7 +183,7 @@ START_TEST(a_grace_ends_with_its_owner)
     cast_open(&cast, NULL);
     fellow_join(&cast, &a, "a:1", 1 * MIB);
     ck_assert_int_eq(fellow_put(&a, "k", 100), MC_OK);
-    ck_assert_int_eq(unmount(&a, 3600000), MC_OK);
+    ck_assert_int_eq(fellow_unmount(&a, 3600000), MC_OK);
     (void)rig_events(&cast.rig);
     mci_registry_goodbye(cast.registry, a.member, cast.rig.now_ns);
     cast_settle(&cast);
@@ -206,7 +200,7 @@ START_TEST(nobody_unmounts_what_is_anothers)
     fellow_join(&cast, &a, "a:1", 1 * MIB);
     fellow_join(&cast, &b, "b:1", 0);
     b.segment = a.segment;
-    ck_assert_int_eq(unmount(&b, 0), MC_ERR_INVALID_PARAMS);
+    ck_assert_int_eq(fellow_unmount(&b, 0), MC_ERR_INVALID_PARAMS);
     ck_assert_int_eq(status(), MCI_SEGMENT_OK);
     ck_assert_int_eq(fellow_put(&b, "k", 100), MC_OK);
     fellow_leave(&a);
@@ -253,7 +247,7 @@ static void *mount_and_unmount(void *ctx)
         if (row.err == MC_OK) {
             (void)fellow_end(fellow, &row);
         }
-        if (i + 1 < ROUNDS && unmount(fellow, 0) != MC_OK) {
+        if (i + 1 < ROUNDS && fellow_unmount(fellow, 0) != MC_OK) {
             return ctx;
         }
         (void)cast_step(&cast);

@@ -147,6 +147,13 @@ enum mc_err fellow_mount(struct fellow *fellow, uint64_t bytes)
                               cast->rig.now_ns, &fellow->segment);
 }
 
+enum mc_err fellow_unmount(struct fellow *fellow, uint64_t grace_ms)
+{
+    struct cast *cast = fellow->cast;
+    return mci_registry_unmount(cast->registry, fellow->member, fellow->segment,
+                                grace_ms, cast->rig.now_ns);
+}
+
 enum mc_err fellow_beat(struct fellow *fellow)
 {
     struct cast *cast = fellow->cast;

@@ -64,6 +64,8 @@ void fellow_join(struct cast *cast, struct fellow *fellow, const char *name,
                  uint64_t bytes);
 void fellow_leave(struct fellow *fellow); /* gives back the reference */
 enum mc_err fellow_mount(struct fellow *fellow, uint64_t bytes);
+/* Of what it lent last. */
+enum mc_err fellow_unmount(struct fellow *fellow, uint64_t grace_ms);
 enum mc_err fellow_beat(struct fellow *fellow);
 /* Carries out what the latest pulse told: says so with the next beat. */
 void fellow_fence(struct fellow *fellow);
