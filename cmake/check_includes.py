@@ -5,7 +5,7 @@
 Folders know only the folders below them; mc_*.h and mci_*.h may cross, any
 other header stays in its folder; each outside library has few doors; what is
 decided without I/O includes no socket header; examples and tools see public
-headers only.
+headers only, tools also what they share among themselves, which is no library's.
 """
 import pathlib
 import re
@@ -19,6 +19,7 @@ MAY_INCLUDE = {
     "store": ["base", "schema", "transfer", "events"],
     "subscriber": ["base", "schema"],
 }
+OF_TOOLS = "mci_tool.h"
 PUBLIC_ONLY = ["examples", "examples/quickstart"]
 
 # Header of an outside library: how many files of which folder are its door.
@@ -104,7 +105,9 @@ class Check:
                 self.own(path, name)
             else:
                 self.outside(path, name)
-            if is_tool and name.startswith("mci_"):
+            if not is_tool and name == OF_TOOLS:
+                self.fault(path, f"{name} is for tools only")
+            if is_tool and name.startswith("mci_") and name != OF_TOOLS:
                 self.fault(path, f"tools see public headers only ({name})")
         if path.suffix == ".h" and path.name.startswith("mc_"):
             for _, name in includes_of(path):

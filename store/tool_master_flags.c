@@ -2,14 +2,12 @@
 /* The table of flags. A bare number has the unit that the flag has always had;
  * flags that are ours alone want a suffix.
  */
-#include <errno.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "mci_tool.h"
 #include "tool_master.h"
 
 enum flag_kind {
@@ -206,23 +204,10 @@ static const struct flag flags[] = {
 
 /* ---- finding -------------------------------------------------------------------- */
 
-static bool is_named(const struct flag *flag, const char *name, size_t len)
-{
-    if (strlen(flag->name) != len) {
-        return false;
-    }
-    for (size_t i = 0; i < len; i++) {
-        if (flag->name[i] != (name[i] == '-' ? '_' : name[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static const struct flag *find(const char *name, size_t len)
 {
     for (size_t i = 0; i < FLAG_COUNT; i++) {
-        if (is_named(&flags[i], name, len)) {
+        if (tool_name_is(flags[i].name, name, len)) {
             return &flags[i];
         }
     }
@@ -264,32 +249,15 @@ bool tool_flag_is_bool(const char *text, bool *value_out)
     return false;
 }
 
-static bool parse_count(const char *text, uint64_t max, uint64_t *count_out)
-{
-    size_t digits = strspn(text, "0123456789");
-    if (digits == 0 || text[digits] != '\0') {
-        return false;
-    }
-    errno = 0;
-    unsigned long long number = strtoull(text, NULL, 10);
-    if (errno != 0 || number > max) {
-        return false;
-    }
-    *count_out = number;
-    return true;
-}
-
-/* Digits and a point; the rest is the suffix. */
+/* A space may stand before the suffix. */
 static bool parse_number(const char *text, double *number_out,
                          const char **suffix_out)
 {
-    size_t digits = strspn(text, "0123456789.");
-    char *end;
-    *number_out = strtod(text, &end);
-    if (digits == 0 || end != text + digits) {
+    const char *rest;
+    if (!tool_decimal_parse(text, number_out, &rest)) {
         return false;
     }
-    *suffix_out = end + (*end == ' ' && end[1] != '\0');
+    *suffix_out = rest + (rest[0] == ' ' && rest[1] != '\0');
     return true;
 }
 
@@ -389,9 +357,9 @@ static bool store(const struct flag *flag, const char *value,
     case SWITCH:
         return tool_flag_is_bool(value, (bool *)at);
     case COUNT:
-        return parse_count(value, UINT32_MAX, number);
+        return tool_number_parse(value, UINT32_MAX, number);
     case PORT:
-        return parse_count(value, UINT16_MAX, number);
+        return tool_number_parse(value, UINT16_MAX, number);
     case RATIO:
         return parse_ratio(value, (double *)(void *)at);
     case MS:

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mc-store: finds the subcommand and runs it. Under the name mooncake_client it
  * is its own serve, with the flags that launchers of stores use. */
-#include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "tool_store.h"
 
@@ -16,14 +13,24 @@ static const struct tool_command *const commands[] = {
     &tool_exist, &tool_probe, &tool_ls,       &tool_rm,
     &tool_clear, &tool_stat,  &tool_bench,    &tool_keygen,
 };
-#define COMMAND_COUNT (sizeof commands / sizeof commands[0])
 
-uint64_t tool_now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
+static const struct tool_program program = {
+    .name = "mc-store",
+    .version = MC_VERSION,
+    .commands = commands,
+    .command_count = sizeof commands / sizeof commands[0],
+    .command_column = 9,
+    .usage = "[OPTIONS] [OPERANDS]",
+    .summary = "Lends memory to a store, and stores, loads, lists and removes "
+               "its objects.",
+    .example = "mc-store put block-7 block.bin --session s1",
+    .options = tool_options,
+    .option_column = 22,
+    .count_max = UINT32_MAX,
+    .duration_ms_max = UINT32_MAX};
+
+static const struct tool_program launched = {
+    .name = "mooncake_client", .version = MC_VERSION, .is_single = true};
 
 /* ---- signals ----------------------------------------------------------- */
 
@@ -98,20 +105,6 @@ struct mc_client *tool_client_open(const struct tool_args *args)
 
 /* ---- start ------------------------------------------------------------- */
 
-static void usage_print(FILE *out)
-{
-    fprintf(out,
-            "usage: mc-store SUBCOMMAND [OPTIONS] [OPERANDS]\n\n"
-            "Lends memory to a store, and stores, loads, lists and removes "
-            "its objects.\n\n");
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        fprintf(out, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
-    }
-    fprintf(out, "\nmc-store SUBCOMMAND --help says more. Exit: 0 done, "
-                 "1 failed, 2 wrong use.\n\n"
-                 "example:\n  mc-store put block-7 block.bin --session s1\n");
-}
-
 static int run(const struct tool_command *command, int argc, char **argv,
                bool is_launched)
 {
@@ -140,27 +133,13 @@ static const char *base_name(const char *path)
 
 int main(int argc, char **argv)
 {
+    int code = TOOL_DONE;
     signal(SIGPIPE, SIG_IGN); /* a write answers EPIPE, see tool_flush */
     if (argc > 0 && strcmp(base_name(argv[0]), "mooncake_client") == 0) {
-        tool_words_launched();
+        tool_begin(&launched);
         return run(&tool_serve, argc - 1, argv + 1, true);
     }
-    if (argc < 2) {
-        usage_print(stderr);
-        return TOOL_WRONG_USE;
-    }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        usage_print(stdout);
-        return tool_flush(NULL);
-    }
-    if (strcmp(argv[1], "--version") == 0) {
-        printf("mc-store %s\n", MC_VERSION);
-        return tool_flush(NULL);
-    }
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        if (strcmp(argv[1], commands[i]->name) == 0) {
-            return run(commands[i], argc - 2, argv + 2, false);
-        }
-    }
-    return tool_wrong_use(NULL, "%s: no such subcommand", argv[1]);
+    tool_begin(&program);
+    const struct tool_command *command = tool_command_find(argc, argv, &code);
+    return command ? run(command, argc - 2, argv + 2, false) : code;
 }

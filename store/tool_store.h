@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tool_store.h - what the subcommands of mc-store share: how one is described,
- * its arguments, how it fails, and what it prints.
+/* tool_store.h - what the subcommands of mc-store share beyond mci_tool.h: their
+ * arguments, the client, and what they print.
  *
- * A subcommand is a row: a name, the options that it takes, an example, and a
- * function that runs with all arguments read and checked. What it prints for
- * programs goes to stdout, words for people to stderr. It returns the exit
- * code: 0 done, 1 the operation failed, 2 wrong use.
  * Threads: the main thread only, but where it is said.
  */
 #ifndef TOOL_STORE_H
 #define TOOL_STORE_H
 #include "mc_client.h"
-
-enum tool_exit { TOOL_DONE = 0, TOOL_FAILED = 1, TOOL_WRONG_USE = 2 };
+#include "mci_tool.h"
 
 /* Options by bit; what each one is called and takes stands in
  * tool_store_args.c. */
@@ -31,19 +26,7 @@ enum tool_option_bit {
 
 #define TOOL_MANY SIZE_MAX
 
-struct tool_args;
-
-struct tool_command {
-    const char *name;
-    const char *operands; /* as usage shows them: "KEY [FILE]" */
-    size_t operand_min;
-    size_t operand_max;
-    unsigned options;        /* bits of enum tool_option_bit */
-    const char *summary;     /* one line */
-    const char *explanation; /* a paragraph or more, with line feeds */
-    const char *example;
-    int (*run)(const struct tool_args *args);
-};
+extern const struct tool_option tool_options[]; /* the last: no name */
 
 /* Arguments as given; NULL or 0: not given, unless it says otherwise. Strings
  * are borrowed from argv or the environment. */
@@ -108,12 +91,6 @@ int tool_flags_read(const struct tool_command *command, int argc, char **argv,
 /* What several options say together; fills in what the environment says. */
 int tool_args_check(struct tool_args *args);
 
-/* "1500ms", "2s", "5m", "1h"; a bare number is refused. */
-bool tool_duration_parse(const char *text, uint64_t *ms_out);
-/* "64MB", "4 gb", "1.5GiB", "4096"; powers of 1024. */
-bool tool_size_parse(const char *text, uint64_t *bytes_out);
-bool tool_number_parse(const char *text, uint64_t max, uint64_t *number_out);
-
 /* What the launchers of stores set: the value in the file that
  * MOONCAKE_CONFIG_PATH names, else of the variable MOONCAKE_<name>. NULL: neither.
  */
@@ -133,17 +110,6 @@ void tool_client_opts(const struct tool_args *args, struct mc_tls_opts *tls,
 
 /* ---- words ------------------------------------------------------------- */
 
-/* From now on words are those of mooncake_client. */
-void tool_words_launched(void);
-
-/* Prints "mc-store: NAME: ..." with a line feed on stderr and returns
- * TOOL_FAILED; the second returns TOOL_WRONG_USE and points to --help. */
-int tool_fail(const struct tool_command *command, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-int tool_wrong_use(const struct tool_command *command, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-void tool_say(const struct tool_command *command, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
 /* "mc-store: get: block-7: object not found (-704)"; `on` is shown safely. */
 int tool_fail_on(const struct tool_command *command, struct mc_view on,
                  enum mc_err err);
@@ -158,16 +124,10 @@ void tool_put_count(const struct tool_args *args, uint64_t removed);
 #define TOOL_SIZE_TEXT_LEN 32
 const char *tool_size_text(uint64_t bytes, char text[TOOL_SIZE_TEXT_LEN]);
 
-/* Flushes stdout. TOOL_FAILED with a line on stderr if something could not be
- * written; a reader that went away is not a failure. */
-int tool_flush(const struct tool_command *command);
-
 /* On stderr, if that is a terminal: "NAME: 120/1000", in place. At the end
  * once with is_done, which wipes it. */
 void tool_progress(const struct tool_command *command, uint64_t done,
                    uint64_t of, bool is_done);
-
-uint64_t tool_now_ns(void); /* monotonic. Any thread */
 
 /* SIGINT and SIGTERM, blocked from then on in all threads, are waited for by
  * tool_stop_wait: true when one came, false after timeout_ms. */

@@ -140,23 +140,20 @@ static bool truth_parse(const char *text, bool *is_true_out)
     return false;
 }
 
+/* "NAME", or "noNAME" and "no-NAME" of a switch: *is_off_out. */
 static const struct flag *flag_find(const char *name, size_t len,
                                     bool *is_off_out)
 {
-    *is_off_out = false;
+    bool is_no = len > 2 && strncmp(name, "no", 2) == 0;
+    size_t skip = is_no && (name[2] == '-' || name[2] == '_') ? 3 : 2;
     for (size_t i = 0; i < FLAG_COUNT; i++) {
-        char spelled[64] = "";
-        size_t at = 0;
-        for (; at < len && at < sizeof spelled - 1; at++) {
-            spelled[at] = (char)(name[at] == '-' ? '_' : name[at]);
-        }
-        spelled[at] = '\0';
-        if (strcmp(spelled, flags[i].name) == 0) {
+        *is_off_out = false;
+        if (tool_name_is(flags[i].name, name, len)) {
             return &flags[i];
         }
-        if (is_switch(&flags[i]) && strncmp(spelled, "no", 2) == 0 &&
-            strcmp(spelled + 2 + (spelled[2] == '_'), flags[i].name) == 0) {
-            *is_off_out = true;
+        *is_off_out = true;
+        if (is_no && is_switch(&flags[i]) &&
+            tool_name_is(flags[i].name, name + skip, len - skip)) {
             return &flags[i];
         }
     }

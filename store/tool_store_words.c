@@ -1,72 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "tool_store.h"
 #include "tool_store_json.h"
 
 #define PROGRESS_EVERY_NS UINT64_C(200000000)
-
-static bool is_launched;
-
-void tool_words_launched(void)
-{
-    is_launched = true;
-}
-
-/* "mc-store: get: ", or "mooncake_client: ". */
-static void say_who(const struct tool_command *command)
-{
-    fflush(stdout);
-    fputs(is_launched ? "mooncake_client: " : "mc-store: ", stderr);
-    if (command && !is_launched) {
-        fprintf(stderr, "%s: ", command->name);
-    }
-}
-
-static void say(const struct tool_command *command, const char *fmt,
-                va_list args)
-{
-    say_who(command);
-    vfprintf(stderr, fmt, args);
-    fputc('\n', stderr);
-}
-
-void tool_say(const struct tool_command *command, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    say(command, fmt, args);
-    va_end(args);
-}
-
-int tool_fail(const struct tool_command *command, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    say(command, fmt, args);
-    va_end(args);
-    return TOOL_FAILED;
-}
-
-int tool_wrong_use(const struct tool_command *command, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    say(command, fmt, args);
-    va_end(args);
-    if (is_launched) {
-        fputs("try: mooncake_client --help\n", stderr);
-    } else {
-        fprintf(stderr, "try: mc-store %s%s--help\n",
-                command ? command->name : "", command ? " " : "");
-    }
-    return TOOL_WRONG_USE;
-}
 
 /* C0, DEL, and C1, which UTF-8 spells C2 80 to C2 9F: 2 bytes. 0: harmless. */
 static size_t control_len(const unsigned char *at, size_t left)
@@ -99,7 +39,7 @@ static void put_safe(FILE *out, struct mc_view text)
 int tool_fail_on(const struct tool_command *command, struct mc_view on,
                  enum mc_err err)
 {
-    say_who(command);
+    tool_say_who(command);
     put_safe(stderr, on);
     fprintf(stderr, ": %s (%d)\n", mc_err_text(err), (int)err);
     return TOOL_FAILED;
@@ -151,16 +91,6 @@ const char *tool_size_text(uint64_t bytes, char text[TOOL_SIZE_TEXT_LEN])
                    size < 10 && unit > 0 ? "%.2f %s" : "%.4g %s", size,
                    units[unit]);
     return text;
-}
-
-int tool_flush(const struct tool_command *command)
-{
-    errno = 0;
-    if ((fflush(stdout) == 0 && !ferror(stdout)) || errno == EPIPE) {
-        return TOOL_DONE;
-    }
-    return tool_fail(command, "stdout: %s",
-                     errno ? strerror(errno) : "write failed");
 }
 
 void tool_progress(const struct tool_command *command, uint64_t done,

@@ -11,7 +11,7 @@ add_executable(mc-store
   store/tool_store_many.c store/tool_store_put.c store/tool_store_serve.c
   store/tool_store_words.c)
 target_compile_definitions(mc-store PRIVATE MC_VERSION="${PROJECT_VERSION}")
-target_link_libraries(mc-store PRIVATE mckv PkgConfig::JSONC Threads::Threads m)
+target_link_libraries(mc-store PRIVATE mc_tool mckv PkgConfig::JSONC Threads::Threads m)
 set_target_properties(mc-store PROPERTIES
   INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 install(TARGETS mc-store RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
@@ -26,7 +26,7 @@ add_executable(mc-master
   store/tool_master.c store/tool_master_args.c store/tool_master_config.c
   store/tool_master_flags.c store/tool_master_opts.c)
 target_compile_definitions(mc-master PRIVATE MC_VERSION="${PROJECT_VERSION}")
-target_link_libraries(mc-master PRIVATE mckv PkgConfig::JSONC Threads::Threads)
+target_link_libraries(mc-master PRIVATE mc_tool mckv PkgConfig::JSONC Threads::Threads)
 set_target_properties(mc-master PROPERTIES
   INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 install(TARGETS mc-master RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -1,22 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tool.h - what the subcommands of mc-events share: how one is described, its
- * arguments, how it fails, and how it is told to end.
+/* tool.h - what the subcommands of mc-events share beyond mci_tool.h: their
+ * arguments, and how they are told to end.
  *
- * A subcommand is a row: a name, the options that it takes, an example, and a
- * function that runs with all arguments read and checked. What it prints for
- * programs goes to stdout, words for people to stderr. It returns the exit
- * code: 0 done, 1 the operation failed, 2 wrong use.
  * Threads: the main thread only.
  */
 #ifndef TOOL_H
 #define TOOL_H
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "mc_key.h"
-
-enum tool_exit { TOOL_DONE = 0, TOOL_FAILED = 1, TOOL_WRONG_USE = 2 };
+#include "mci_tool.h"
 
 /* Options by bit; what each one is called and takes stands in tool_args.c. */
 enum tool_option_bit {
@@ -33,19 +24,7 @@ enum tool_option_bit {
     TOOL_TOPIC = 1u << 10
 };
 
-struct tool_args;
-
-struct tool_command {
-    const char *name;
-    const char *operands; /* as usage shows them: "[FILE]" */
-    size_t operand_min;   /* how many there may be: 0 or 1 ... */
-    size_t operand_max;
-    unsigned options;        /* bits of enum tool_option_bit */
-    const char *summary;     /* one line */
-    const char *explanation; /* a paragraph or more, with line feeds */
-    const char *example;
-    int (*run)(const struct tool_args *args);
-};
+extern const struct tool_option tool_options[]; /* the last: no name */
 
 /* Arguments as given; NULL: not given. Strings are borrowed from argv. */
 struct tool_args {
@@ -89,18 +68,6 @@ int tool_args_read(const struct tool_command *command, int argc, char **argv,
 bool tool_args_layout(const struct tool_args *args,
                       struct mc_key_layout *layout_out);
 
-/* "1500ms", "2s", "5m", "1h"; a bare number is refused. */
-bool tool_duration_parse(const char *text, uint64_t *ms_out);
-
-/* Prints "mc-events: NAME: ..." with a line feed on stderr and returns
- * TOOL_FAILED; the other returns TOOL_WRONG_USE and points to --help. */
-int tool_fail(const struct tool_command *command, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-int tool_wrong_use(const struct tool_command *command, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-void tool_say(const struct tool_command *command, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
 /* SIGINT and SIGTERM: blocked from the start, so that no thread of a library
  * gets them, and seen by tool_wait alone. */
 void tool_stop_catch(void);
@@ -109,14 +76,6 @@ bool tool_is_stopped(void);
 /* Waits until fd (-1: none) is readable, timeout_ms passed (-1: for ever), or
  * the process was told to end. True if fd is readable. */
 bool tool_wait(int fd, int64_t timeout_ms);
-
-uint64_t tool_now_ns(void); /* monotonic */
-
-/* Flushes stdout. TOOL_FAILED with a line on stderr if something could not be
- * written; a reader that went away is not a failure, see tool_is_unread. */
-int tool_flush(const struct tool_command *command);
-/* Whoever read our stdout has gone: time to end. */
-bool tool_is_unread(void);
 
 /* ANSI colours may be used on stdout: a terminal, and no NO_COLOR. */
 bool tool_is_colored(void);

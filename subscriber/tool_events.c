@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mc-events: finds the subcommand and runs it; and what all of them need of
- * the process: failures, signals, waiting, stdout. */
-#include <errno.h>
+ * the process: signals and waiting. */
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tool.h"
@@ -17,55 +12,27 @@ static const struct tool_command *const commands[] = {
     &tool_tail,  &tool_stat,   &tool_decode, &tool_encode,
     &tool_index, &tool_record, &tool_play,
 };
-#define COMMAND_COUNT (sizeof commands / sizeof commands[0])
-
 /* Names that the contract of the tools holds and that come later. */
 static const char *const unbuilt[] = {"replay",  "snapshot", "status", "verify",
-                                      "session", "sessions", "lint"};
+                                      "session", "sessions", "lint",   NULL};
+
+static const struct tool_program program = {
+    .name = "mc-events",
+    .version = MC_VERSION,
+    .commands = commands,
+    .command_count = sizeof commands / sizeof commands[0],
+    .unbuilt = unbuilt,
+    .command_column = 8,
+    .usage = "[OPTIONS] [FILE]",
+    .summary = "Follows, reads, writes and records KV cache events.",
+    .example = "mc-events tail --count 10 --json",
+    .options = tool_options,
+    .option_column = 27,
+    .count_max = UINT64_MAX,
+    .duration_ms_max = UINT64_C(1000000000000000)};
 
 static volatile sig_atomic_t is_stopped;
 static sigset_t mask_outside; /* as it was before the start */
-static bool is_unread;
-
-static void say(const struct tool_command *command, const char *fmt,
-                va_list args)
-{
-    fflush(stdout);
-    fputs("mc-events: ", stderr);
-    if (command) {
-        fprintf(stderr, "%s: ", command->name);
-    }
-    vfprintf(stderr, fmt, args);
-    fputc('\n', stderr);
-}
-
-void tool_say(const struct tool_command *command, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    say(command, fmt, args);
-    va_end(args);
-}
-
-int tool_fail(const struct tool_command *command, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    say(command, fmt, args);
-    va_end(args);
-    return TOOL_FAILED;
-}
-
-int tool_wrong_use(const struct tool_command *command, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    say(command, fmt, args);
-    va_end(args);
-    fprintf(stderr, "try: mc-events %s%s--help\n", command ? command->name : "",
-            command ? " " : "");
-    return TOOL_WRONG_USE;
-}
 
 static void on_stop(int number)
 {
@@ -113,51 +80,10 @@ bool tool_wait(int fd, int64_t timeout_ms)
     return count > 0;
 }
 
-uint64_t tool_now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-int tool_flush(const struct tool_command *command)
-{
-    if (is_unread) {
-        return TOOL_DONE;
-    }
-    errno = 0;
-    if (fflush(stdout) == 0 && !ferror(stdout)) {
-        return TOOL_DONE;
-    }
-    if (errno == EPIPE) {
-        is_unread = true;
-        return TOOL_DONE;
-    }
-    return tool_fail(command, "stdout: %s",
-                     errno ? strerror(errno) : "write failed");
-}
-
-bool tool_is_unread(void)
-{
-    return is_unread;
-}
-
 bool tool_is_colored(void)
 {
     const char *no_color = getenv("NO_COLOR");
     return (!no_color || !no_color[0]) && isatty(STDOUT_FILENO);
-}
-
-static void usage_print(FILE *out)
-{
-    fprintf(out, "usage: mc-events SUBCOMMAND [OPTIONS] [FILE]\n\n"
-                 "Follows, reads, writes and records KV cache events.\n\n");
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        fprintf(out, "  %-8s %s\n", commands[i]->name, commands[i]->summary);
-    }
-    fprintf(out, "\nmc-events SUBCOMMAND --help says more. Exit: 0 done, "
-                 "1 failed, 2 wrong use.\n\n"
-                 "example:\n  mc-events tail --count 10 --json\n");
 }
 
 static int run(const struct tool_command *command, int argc, char **argv)
@@ -175,27 +101,8 @@ static int run(const struct tool_command *command, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    if (argc < 2) {
-        usage_print(stderr);
-        return TOOL_WRONG_USE;
-    }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        usage_print(stdout);
-        return tool_flush(NULL);
-    }
-    if (strcmp(argv[1], "--version") == 0) {
-        printf("mc-events %s\n", MC_VERSION);
-        return tool_flush(NULL);
-    }
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        if (strcmp(argv[1], commands[i]->name) == 0) {
-            return run(commands[i], argc - 2, argv + 2);
-        }
-    }
-    for (size_t i = 0; i < sizeof unbuilt / sizeof unbuilt[0]; i++) {
-        if (strcmp(argv[1], unbuilt[i]) == 0) {
-            return tool_wrong_use(NULL, "%s: known, not built yet", argv[1]);
-        }
-    }
-    return tool_wrong_use(NULL, "%s: no such subcommand", argv[1]);
+    int code = TOOL_DONE;
+    tool_begin(&program);
+    const struct tool_command *command = tool_command_find(argc, argv, &code);
+    return command ? run(command, argc - 2, argv + 2) : code;
 }

@@ -12,7 +12,7 @@ add_executable(mc-events
   subscriber/tool_encode_row.c subscriber/tool_index.c subscriber/tool_record.c
   subscriber/tool_play.c subscriber/tool_player.c)
 target_compile_definitions(mc-events PRIVATE MC_VERSION="${PROJECT_VERSION}")
-target_link_libraries(mc-events PRIVATE mckv-subscriber PkgConfig::JSONC
+target_link_libraries(mc-events PRIVATE mc_tool mckv-subscriber PkgConfig::JSONC
   PkgConfig::ZMQ)
 set_target_properties(mc-events PROPERTIES
   INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")

@@ -2,3 +2,4 @@
 foreach(room err log alloc buf clock map utf8 hash list bytes siphash)
   mc_test(base ${room} LINK mckv-base)
 endforeach()
+mc_test(base tool_args LINK mc_tool)

@@ -12,6 +12,7 @@ LICENCE = "/* SPDX-License-Identifier: Apache-2.0 */\n"
 CLEAN = {
     "base/mc_err.h": "",
     "base/mci_map.h": '#include "mc_err.h"\n',
+    "base/mci_tool.h": "",
     "base/alloc.c": "#include <stdlib.h>\nvoid f(void) { free(0); }\n",
     "schema/mc_event.h": '#include "mc_err.h"\n',
     "schema/token.h": "",
@@ -22,7 +23,8 @@ CLEAN = {
     "store/mc_client.h": "",
     "store/object.c": '#include "mc_event.h"\n#include <pthread.h>\n',
     "subscriber/cursor.c": '#include "mc_event.h"\n',
-    "subscriber/tool_x.c": '#include "mc_event.h"\nvoid h(void) {free(0);}\n',
+    "subscriber/tool_x.c": '#include "mc_event.h"\n#include "mci_tool.h"\n'
+                           'void h(void) {free(0);}\n',
     "tests/test_x.c": "void t(void) { malloc(1); }\n",
     "examples/follow.c": '#include "mc_client.h"\n#include <mc_err.h>\n',
 }
@@ -41,6 +43,7 @@ FAULTS = [
     ("includes", "store/a.c", "#include <xxhash.h>\n", "doors"),
     ("includes", "subscriber/tool_x.c", '#include "mci_map.h"\n',
      "public headers only"),
+    ("includes", "store/a.c", '#include "mci_tool.h"\n', "tools only"),
     ("includes", "schema/mc_a.h", '#include "token.h"\n', "is installed"),
     ("includes", "examples/a.c", '#include "mci_map.h"\n',
      "public headers only"),
