@@ -318,6 +318,57 @@ START_TEST(a_target_can_be_asked)
 }
 END_TEST
 
+/* ---- where peers come to ------------------------------------------------ */
+
+static const char *endpoint_of(struct mc_transfer *transfer)
+{
+    static char endpoint[MC_TRANSFER_ENDPOINT_SIZE];
+    memset(endpoint, 'x', sizeof endpoint);
+    ck_assert_int_eq(mc_transfer_endpoint(transfer, endpoint), MC_OK);
+    return endpoint;
+}
+
+START_TEST(the_endpoint_is_told_once_somebody_listens)
+{
+    struct rig rig;
+    enum mc_transport_kind kind = rig_kinds[_i];
+    if (!rig_is_built(kind)) {
+        return;
+    }
+    rig_open(&rig, kind, RIG_MIB, RIG_PAGE);
+    ck_assert_str_eq(endpoint_of(rig.owner), rig.exposure.endpoint);
+    ck_assert_int_eq(endpoint_of(rig.owner)[0] != '\0',
+                     kind == MC_TRANSPORT_TCP);
+    rig_close(&rig);
+}
+END_TEST
+
+START_TEST(who_is_served_at_once_has_an_endpoint_before_it_lends)
+{
+    uint8_t page[64];
+    const struct mc_exposure_opts lent = {
+        .base = page, .bytes = sizeof page, .fd = -1};
+    struct mc_transfer_opts opts = {.host = "::1", .no_shm = true};
+    struct mc_transfer *transfer = NULL;
+    struct mc_exposure exposure;
+    ck_assert_int_eq(mc_transfer_open(&opts, &transfer), MC_OK);
+    ck_assert_str_eq(endpoint_of(transfer), "");
+    mc_transfer_close(transfer);
+    opts.is_served_at_once = true;
+    ck_assert_int_eq(mc_transfer_open(&opts, &transfer), MC_OK);
+    ck_assert_mem_eq(endpoint_of(transfer), "[::1]:", 6);
+    ck_assert_int_eq(mc_transfer_expose(transfer, &lent, &exposure), MC_OK);
+    ck_assert_str_eq(endpoint_of(transfer), exposure.endpoint);
+    mc_transfer_close(transfer);
+    opts.host = "a host"; /* nobody is told to come there */
+    ck_assert_int_eq(mc_transfer_open(&opts, &transfer), MC_OK);
+    ck_assert_int_eq(mc_transfer_endpoint(transfer, exposure.endpoint),
+                     MC_ERR_INVALID_PARAMS);
+    ck_assert_str_ne(exposure.endpoint, "");
+    mc_transfer_close(transfer);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("transfer_suite");
@@ -330,6 +381,9 @@ int main(void)
     tcase_add_loop_test(rows, rows_without_bytes_are_fine, 0, RIG_KINDS);
     tcase_add_loop_test(rows, what_moved_is_counted, 0, RIG_KINDS);
     tcase_add_loop_test(rows, a_target_can_be_asked, 0, RIG_KINDS);
+    tcase_add_loop_test(rows, the_endpoint_is_told_once_somebody_listens, 0,
+                        RIG_KINDS);
+    tcase_add_test(rows, who_is_served_at_once_has_an_endpoint_before_it_lends);
     suite_add_tcase(suite, rows);
     TCase *refusals = tcase_create("refusals");
     tcase_set_timeout(refusals, 100);

@@ -308,6 +308,27 @@ enum mc_err mc_transfer_expose(struct mc_transfer *transfer,
     return MC_OK;
 }
 
+enum mc_err mc_transfer_endpoint(const struct mc_transfer *transfer,
+                                 char endpoint_out[MC_TRANSFER_ENDPOINT_SIZE])
+{
+    char endpoint[MC_TRANSFER_ENDPOINT_SIZE] = "";
+    enum mc_err err = MC_OK;
+    if (mci_engine_is_elsewhere(transfer)) {
+        return MC_ERR_UNAVAILABLE_IN_CURRENT_STATUS;
+    }
+    for (size_t i = 0; i < mci_transport_count && err == MC_OK; i++) {
+        const struct mci_transport *transport = mci_transports[i];
+        void *state = transfer->states[transport->kind];
+        if (state && transport->endpoint) {
+            err = transport->endpoint(state, endpoint);
+        }
+    }
+    if (err == MC_OK) {
+        memcpy(endpoint_out, endpoint, sizeof endpoint);
+    }
+    return err;
+}
+
 void mc_transfer_conceal(struct mc_transfer *transfer, uint64_t registration)
 {
     if (registration == 0 || mci_engine_is_elsewhere(transfer)) {

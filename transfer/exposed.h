@@ -33,10 +33,11 @@ struct mci_exposed {
     uint64_t bytes;
     int fd; /* -1: not over shm; the lender's */
     uint64_t fd_offset;
-    uint64_t map_bytes;           /* of fd, from 0 */
-    _Atomic uint64_t *generation; /* NULL: none */
-    uint64_t generation_offset;   /* in fd */
-    char endpoint[280];           /* filled in by the transports' expose */
+    uint64_t map_bytes;                       /* of fd, from 0 */
+    _Atomic uint64_t *generation;             /* NULL: none */
+    uint64_t generation_offset;               /* in fd */
+    char endpoint[MC_TRANSFER_ENDPOINT_SIZE]; /* filled in by the transports'
+                                                 expose */
     char shm[64];
     /* further fields belong to exposed.c */
     struct mc_transfer *transfer;

@@ -98,12 +98,21 @@ struct mc_exposure_opts {
     void *generation;   /* _Atomic uint64_t in shared memory at the head of fd,
                            raised when it is given up; NULL without fd */
 };
+#define MC_TRANSFER_ENDPOINT_SIZE 280
 struct mc_exposure {
     uint64_t registration;
     uint8_t key[MC_GRANT_KEY_LEN]; /* secret, for who makes the grants */
-    char endpoint[280];            /* host:port; empty: not served */
-    char shm[64];                  /* empty: not offered */
+    char endpoint[MC_TRANSFER_ENDPOINT_SIZE]; /* host:port; empty: not served */
+    char shm[64];                             /* empty: not offered */
 };
+
+/* Where peers reach this process by tcp, as exposures tell it: host:port. Empty
+ * while nobody listens: before the first exposure, unless is_served_at_once, or
+ * if tcp is not used. Errors: MC_ERR_INVALID_PARAMS (the host it was opened with
+ * is none), MC_ERR_UNAVAILABLE_IN_CURRENT_STATUS (after a fork). */
+MC_CHECK_RESULT enum mc_err
+mc_transfer_endpoint(const struct mc_transfer *transfer,
+                     char endpoint_out[MC_TRANSFER_ENDPOINT_SIZE]);
 
 /* The memory stays the caller's. Errors: MC_ERR_NOMEM,
  * MC_ERR_UNAVAILABLE_IN_CURRENT_STATUS (port), MC_ERR_INTERNAL_ERROR. */

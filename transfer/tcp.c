@@ -73,24 +73,31 @@ static void tcp_close(void *state)
 
 /* ---- owner --------------------------------------------------------------------- */
 
-static enum mc_err tcp_expose(void *state, struct mci_exposed *exposed)
+static enum mc_err tcp_endpoint(void *state,
+                                char endpoint_out[MC_TRANSFER_ENDPOINT_SIZE])
 {
     struct tcp *tcp = state;
-    struct mci_address address = {.has_port = true};
+    struct mci_tcp_server *server = atomic_load(&tcp->server);
+    struct mci_address address;
     char text[MCI_HOST_LEN_MAX + 9];
-    enum mc_err err = serve(tcp);
+    if (!server) {
+        return MC_OK;
+    }
+    enum mc_err err = mci_address_parse(tcp->transfer->opts.host, &address);
     if (err) {
         return err;
     }
-    err = mci_address_parse(tcp->transfer->opts.host, &address);
-    if (err) {
-        return err;
-    }
-    address.port = atomic_load(&tcp->server)->port;
+    address.port = server->port;
     address.has_port = true;
     mci_address_print(&address, text);
-    (void)snprintf(exposed->endpoint, sizeof exposed->endpoint, "%s", text);
+    (void)snprintf(endpoint_out, MC_TRANSFER_ENDPOINT_SIZE, "%s", text);
     return MC_OK;
+}
+
+static enum mc_err tcp_expose(void *state, struct mci_exposed *exposed)
+{
+    enum mc_err err = serve(state);
+    return err ? err : tcp_endpoint(state, exposed->endpoint);
 }
 
 static void tcp_conceal(void *state, struct mci_exposed *exposed)
@@ -160,6 +167,7 @@ const struct mci_transport mci_transport_tcp = {.kind = MC_TRANSPORT_TCP,
                                                 .close = tcp_close,
                                                 .expose = tcp_expose,
                                                 .conceal = tcp_conceal,
+                                                .endpoint = tcp_endpoint,
                                                 .fence = tcp_fence,
                                                 .reach = tcp_reach,
                                                 .forget = tcp_forget,

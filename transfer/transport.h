@@ -25,6 +25,10 @@ struct mci_transport {
      * inside (but shm peers that are stopped in the middle). */
     enum mc_err (*expose)(void *state, struct mci_exposed *exposed);
     void (*conceal)(void *state, struct mci_exposed *exposed);
+    /* Owner: host:port of who listens already; not touched if nobody does. NULL:
+     * no transport of that kind. */
+    enum mc_err (*endpoint)(void *state,
+                            char endpoint_out[MC_TRANSFER_ENDPOINT_SIZE]);
     /* Owner: refuses from now on what the fences (already posted on the engine's
      * board) name, and waits until nothing is inside; adds what still is. With
      * count 0: what is inside though it was fenced at any time. Errors:
