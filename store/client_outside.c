@@ -109,6 +109,8 @@ static enum mc_err open_transfer(struct mci_outside *outside,
         .port = address->has_port ? address->port : 0,
         .port_min = address->has_port ? 0 : settings->port_min,
         .port_max = address->has_port ? 0 : settings->port_max,
+        /* Who has a name is served under it, also if it lends nothing yet. */
+        .is_served_at_once = settings->has_address,
         .no_shm = settings->no_shm,
         .no_local = settings->no_local,
         .any_memory = true,
@@ -117,39 +119,30 @@ static enum mc_err open_transfer(struct mci_outside *outside,
     return mc_transfer_open(&transfer, &outside->transfer);
 }
 
-/* A client that lends nothing yet, but was given a name, has to be served under
- * it: exposing a page tells where. */
+/* The name is where others reach us by tcp. If nobody does, labels have to
+ * differ all the same. */
 static enum mc_err find_name(struct mci_outside *outside,
                              const struct mc_exposure *lent)
 {
-    static uint8_t page[64];
-    struct mc_exposure exposure = {.registration = 0};
-    if (lent) {
-        exposure = *lent;
-    } else if (outside->settings.has_address) {
-        const struct mc_exposure_opts opts = {
-            .base = page, .bytes = sizeof page, .fd = -1};
-        enum mc_err err =
-            mc_transfer_expose(outside->transfer, &opts, &exposure);
-        if (err != MC_OK) {
-            return err;
-        }
-        mc_transfer_conceal(outside->transfer, exposure.registration);
-    }
+    char endpoint[MC_TRANSFER_ENDPOINT_SIZE];
     struct mci_address *address = &outside->settings.address;
     struct mci_address served;
-    if (exposure.endpoint[0] != '\0') {
-        if (mci_address_parse(exposure.endpoint, &served) == MC_OK &&
-            served.has_port) {
-            address->port = served.port;
-            address->has_port = true;
-        }
-        (void)snprintf(outside->name, sizeof outside->name, "%s",
-                       exposure.endpoint);
-    } else { /* nobody comes by tcp; labels have to differ all the same */
-        (void)snprintf(outside->name, sizeof outside->name, "%.200s%s%s",
-                       address->host, exposure.shm[0] ? "/" : "", exposure.shm);
+    enum mc_err err = mc_transfer_endpoint(outside->transfer, endpoint);
+    if (err != MC_OK) {
+        return err;
     }
+    if (endpoint[0] == '\0') {
+        const char *shm = lent ? lent->shm : "";
+        address->has_port = address->has_port && shm[0] != '\0';
+        (void)snprintf(outside->name, sizeof outside->name, "%.200s%s%s",
+                       address->host, shm[0] ? "/" : "", shm);
+        return MC_OK;
+    }
+    if (mci_address_parse(endpoint, &served) == MC_OK && served.has_port) {
+        address->port = served.port;
+        address->has_port = true;
+    }
+    (void)snprintf(outside->name, sizeof outside->name, "%s", endpoint);
     return MC_OK;
 }
 

@@ -16,6 +16,7 @@
 #include "crowd_rig.h"
 #include "mc_log.h"
 #include "mc_master.h"
+#include "mci_address.h"
 #include "mci_client.h"
 #include "mci_clock.h"
 #include "suite.h"
@@ -434,6 +435,52 @@ START_TEST(a_client_is_set_up_by_position)
 }
 END_TEST
 
+static struct mc_client *join_as(const char *hostname, const char *transport)
+{
+    const struct mc_client_opts opts = {.master = process.address,
+                                        .local_hostname = hostname,
+                                        .segment_bytes = MC_NONE,
+                                        .any_memory = true,
+                                        .transport = transport};
+    struct mc_client *client = NULL;
+    ck_assert_int_eq(mc_client_open(&opts, &client), MC_OK);
+    return client;
+}
+
+START_TEST(who_has_a_name_is_served_under_it_before_it_lends)
+{
+    struct mci_address told;
+    const char *why = NULL;
+    int fd = -1;
+    start(0, 0);
+    struct mc_client *a = join_as("127.0.0.1", "tcp");
+    struct mc_client *b = join_as("127.0.0.1", "tcp");
+    ck_assert_str_ne(mc_client_hostname(a), mc_client_hostname(b));
+    ck_assert_int_eq(mci_address_parse(mc_client_hostname(a), &told), MC_OK);
+    ck_assert(told.has_port && told.port != 0);
+    ck_assert_int_eq(
+        mci_address_connect(&told, mci_clock_deadline(mci_clock_ns(), 30000),
+                            &fd, &why),
+        MC_OK);
+    (void)close(fd);
+    mc_client_close(b);
+    mc_client_close(a);
+    stop();
+}
+END_TEST
+
+/* Where nobody comes by tcp a port is no name, so two may be given the same. */
+START_TEST(who_is_not_served_by_tcp_has_no_name)
+{
+    start(0, 0);
+    struct mc_client *a = join_as("127.0.0.1:12345", "shm");
+    struct mc_client *b = join_as("127.0.0.1:12345", "shm");
+    mc_client_close(b);
+    mc_client_close(a);
+    stop();
+}
+END_TEST
+
 static int ask_http(uint16_t port, const char *path, char *room, size_t max)
 {
     const struct sockaddr_in at = {.sin_family = AF_INET,
@@ -524,6 +571,8 @@ static TCase *outside(void)
     tcase_add_test(tcase, a_client_closes_soon_when_its_master_is_gone);
     tcase_add_test(tcase, calls_without_a_master_answer_within_their_time);
     tcase_add_test(tcase, a_client_is_set_up_by_position);
+    tcase_add_test(tcase, who_has_a_name_is_served_under_it_before_it_lends);
+    tcase_add_test(tcase, who_is_not_served_by_tcp_has_no_name);
     tcase_add_test(tcase, a_metadata_server_hears_of_a_client_and_of_its_end);
     return tcase;
 }
