@@ -15,8 +15,8 @@
 
 #define GONE_MS 10000 /* what the master may take beyond the grace */
 #define POLL_MS 20
-#define KEEPER_MS 2000 /* for one request of the keeper, who is waited for */
-#define HEARTBEAT_TURNS 4000 /* of 500 us: a heartbeat and some more */
+#define KEEPER_MS 2000    /* for one request of the keeper, who is waited for */
+#define HEARTBEAT_MS 2000 /* a heartbeat and some more */
 
 enum lent_state {
     LENT_MOUNTED,
@@ -163,20 +163,6 @@ static uint64_t deadline_of(const struct mci_outside *outside)
     return mci_clock_deadline(mci_clock_ns(), outside->settings.timeout_ms);
 }
 
-/* The master places nothing with an owner whose clock it has not heard of, which
- * comes with the first heartbeat: who puts right after opening finds room. */
-static void await_heartbeat(const struct mci_outside *outside)
-{
-    const struct timespec pause = {.tv_nsec = 500000};
-    struct mci_remote_stats stats = {.heartbeats = 0};
-    for (int i = 0; i < HEARTBEAT_TURNS && stats.heartbeats == 0; i++) {
-        mci_remote_stat(outside->remote, &stats);
-        if (stats.heartbeats == 0) {
-            (void)nanosleep(&pause, NULL);
-        }
-    }
-}
-
 static uint64_t incarnation_of(const struct mci_outside *outside)
 {
     return mci_remote_self(outside->remote).incarnation;
@@ -202,7 +188,10 @@ static enum mc_err mount(struct mci_outside *outside, struct mci_loan *lent,
                          uint64_t wait_ms)
 {
     fill_mount(outside, lent);
-    await_heartbeat(outside);
+    /* The master places nothing with an owner whose clock it has not heard of:
+     * who puts right after opening finds room. */
+    mci_remote_await_heartbeat(
+        outside->remote, mci_clock_deadline(mci_clock_ns(), HEARTBEAT_MS));
     uint64_t before = incarnation_of(outside);
     enum mc_err err = mci_remote_mount(
         outside->remote, &lent->mount,

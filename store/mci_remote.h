@@ -110,6 +110,11 @@ mci_remote_figures(struct mci_remote *remote, const struct mci_call *call,
                    struct mci_master_stats *master_out,
                    struct mc_publisher_stats *events_out);
 
+/* Waits until a heartbeat has been answered since open, which it mostly has been
+ * by then; or until deadline_ns. */
+void mci_remote_await_heartbeat(struct mci_remote *remote,
+                                uint64_t deadline_ns);
+
 struct mci_remote_stats {
     uint64_t calls; /* requests that were answered, by op below */
     uint64_t calls_by_op[64];

@@ -200,6 +200,26 @@ static void take_pulse(struct mci_remote *remote, const struct mci_pulse *pulse)
     }
 }
 
+/* Who waits for the first one is told. */
+static void count_heartbeat(struct mci_remote *remote)
+{
+    (void)pthread_mutex_lock(&remote->lock);
+    if (atomic_fetch_add(&remote->heartbeats, 1) == 0) {
+        (void)pthread_cond_broadcast(&remote->changed);
+    }
+    (void)pthread_mutex_unlock(&remote->lock);
+}
+
+void mci_remote_await_heartbeat(struct mci_remote *remote, uint64_t deadline_ns)
+{
+    (void)pthread_mutex_lock(&remote->lock);
+    while (atomic_load(&remote->heartbeats) == 0 &&
+           mci_clock_ns() < deadline_ns) {
+        mci_remote_wait(remote, &remote->changed, deadline_ns);
+    }
+    (void)pthread_mutex_unlock(&remote->lock);
+}
+
 /* A master places nothing in the memory of a client whose clock it has not
  * heard of, so a new incarnation says it before anything is mounted. What
  * fails here is tried again by the next beat. */
@@ -210,7 +230,7 @@ static bool beat_first(struct mci_remote *remote)
         mci_remote_wire_drop(&remote->life.wire);
         return false;
     }
-    atomic_fetch_add(&remote->heartbeats, 1);
+    count_heartbeat(remote);
     take_pulse(remote, &pulse);
     return true;
 }
@@ -330,7 +350,7 @@ static enum mc_err beat(struct mci_remote *remote)
         return renew(remote);
     }
     if (err == MC_OK) {
-        atomic_fetch_add(&remote->heartbeats, 1);
+        count_heartbeat(remote);
         take_pulse(remote, &pulse);
     }
     return err;

@@ -28,7 +28,9 @@ static void start(uint16_t port)
     process_open(&process, &opts);
 }
 
-static struct mc_client *begin(uint64_t segment_bytes, uint32_t timeout_ms)
+/* rule: of the network before the client comes; NULL: none. */
+static struct mc_client *begin_with(const struct ctl_rule *rule,
+                                    uint64_t segment_bytes, uint32_t timeout_ms)
 {
     char address[32];
     struct mc_client *client = NULL;
@@ -37,6 +39,9 @@ static struct mc_client *begin(uint64_t segment_bytes, uint32_t timeout_ms)
     ck_assert_ptr_nonnull(memory);
     start(0);
     proxy = ctl_proxy_open(process.port);
+    if (rule) {
+        (void)ctl_proxy_rule(proxy, rule);
+    }
     (void)snprintf(address, sizeof address, "127.0.0.1:%u",
                    (unsigned)ctl_proxy_port(proxy));
     const struct mc_client_opts opts = {.master = address,
@@ -45,6 +50,11 @@ static struct mc_client *begin(uint64_t segment_bytes, uint32_t timeout_ms)
                                         .timeout_ms = timeout_ms};
     ck_assert_int_eq(mc_client_open(&opts, &client), MC_OK);
     return client;
+}
+
+static struct mc_client *begin(uint64_t segment_bytes, uint32_t timeout_ms)
+{
+    return begin_with(NULL, segment_bytes, timeout_ms);
 }
 
 static void finish(struct mc_client *client)
@@ -117,6 +127,21 @@ START_TEST(what_is_lent_anew_is_mounted_once)
 }
 END_TEST
 
+/* The master places nothing with an owner whose clock it has not heard of. */
+START_TEST(who_opens_finds_room_though_its_first_heartbeat_is_lost)
+{
+    static const enum ctl_what fates[] = {CTL_CUT, CTL_DROP};
+    const struct ctl_rule rule = {.way = CTL_REQUEST,
+                                  .op = MCI_OP_HEARTBEAT,
+                                  .count = 1,
+                                  .what = fates[_i]};
+    struct mc_client *client = begin_with(&rule, MIB, 10000);
+    ck_assert_int_eq(mc_client_put(client, mc_view_str("k"), memory, 64, NULL),
+                     MC_OK);
+    finish(client);
+}
+END_TEST
+
 static uint64_t heartbeats(struct mc_client *client)
 {
     struct mci_remote_stats stats;
@@ -168,6 +193,8 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase,
                    a_segment_whose_mounting_was_not_answered_does_not_stay);
+    tcase_add_loop_test(
+        tcase, who_opens_finds_room_though_its_first_heartbeat_is_lost, 0, 2);
     tcase_add_test(tcase, what_is_lent_anew_is_mounted_once);
     tcase_add_test(tcase, a_master_that_stood_still_keeps_its_clients);
     tcase_add_test(tcase, closing_does_not_wait_for_what_is_to_be_lent_anew);
