@@ -79,7 +79,7 @@ void mci_renewed_grant_init(struct mci_renewed_grant *renewed,
                             struct mci_outside *outside,
                             const struct mci_write_row *row, uint32_t place);
 
-/* ---- lending (client_segments.c) ----------------------------------------- */
+/* ---- lending (client_segments.c; one loan: client_loan.c) ---------------- */
 
 struct mci_lending {
     void *base; /* NULL: memory is made */

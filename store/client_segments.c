@@ -5,226 +5,27 @@
  * up and waits for the keeper, or somebody is at work on it, which no lock is
  * held for. What comes meanwhile (a renewal) is noted and seen to afterwards.
  */
-#include <fcntl.h>
-#include <string.h>
 #include <time.h>
 
 #include "client.h"
+#include "client_loan.h"
 #include "mc_log.h"
 #include "mci_alloc.h"
 
 #define GONE_MS 10000 /* what the master may take beyond the grace */
 #define POLL_MS 20
-#define KEEPER_MS 2000    /* for one request of the keeper, who is waited for */
-#define HEARTBEAT_MS 2000 /* a heartbeat and some more */
-
-enum lent_state {
-    LENT_MOUNTED,
-    LENT_GIVEN_UP, /* concealed, to be made anew */
-    LENT_AT_WORK   /* being made, mounted or unmounted */
-};
-
-struct mci_loan {
-    struct mci_link link;
-    uint32_t handle;
-    uint32_t segment; /* at the master, while mounted */
-    enum lent_state state;
-    bool was_renewed; /* while at work */
-    bool is_leaving;  /* its mounting failed: to be withdrawn, then freed */
-    bool is_unsure; /* the master may have it mounted, as who we are or were */
-    uint64_t mounted_as;    /* incarnation; 0: not mounted, as far as we know */
-    struct mci_mount mount; /* as it was sent last */
-    bool is_made;           /* memory is ours */
-    bool no_prefault;
-    struct mci_segment memory; /* made */
-    void *base;
-    uint64_t bytes;
-    bool is_exposed;
-    struct mc_exposure exposure;
-};
+#define KEEPER_MS 2000 /* for one request of the keeper, who is waited for */
 
 static struct mci_loan *lent_of(struct mci_link *link)
 {
     return MCI_CONTAINER(link, struct mci_loan, link);
 }
 
-const struct mc_exposure *mci_lent_exposure(const struct mci_loan *lent)
-{
-    return &lent->exposure;
-}
-
-/* ---- memory -------------------------------------------------------------- */
-
-static enum mc_err make_memory(struct mci_outside *outside,
-                               struct mci_loan *lent, uint64_t bytes)
-{
-    const struct mci_segment_opts opts = {.bytes = bytes,
-                                          .label = outside->name,
-                                          .no_prefault = lent->no_prefault};
-    enum mc_err err = mci_segment_init(&lent->memory, &opts);
-    if (err == MC_OK) {
-        lent->base = lent->memory.base;
-        lent->bytes = lent->memory.bytes;
-    }
-    return err;
-}
-
-/* The old pages go before new ones are touched: never twice the memory. The
- * header page stays, for peers who still have it mapped. */
-static void drop_memory(struct mci_loan *lent)
-{
-    struct mci_segment *memory = &lent->memory;
-    if (memory->header) {
-        (void)fallocate(memory->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                        (off_t)memory->header->data_offset,
-                        (off_t)memory->bytes);
-    }
-    mci_segment_fini(memory);
-    lent->base = NULL;
-}
-
-static enum mc_err expose(struct mci_outside *outside, struct mci_loan *lent)
-{
-    struct mc_exposure_opts opts = {
-        .base = lent->base, .bytes = lent->bytes, .fd = -1};
-    if (lent->is_made) {
-        opts.fd = lent->memory.fd;
-        opts.fd_offset = lent->memory.header->data_offset;
-        opts.generation = &lent->memory.header->generation;
-    }
-    enum mc_err err =
-        mc_transfer_expose(outside->transfer, &opts, &lent->exposure);
-    lent->is_exposed = err == MC_OK;
-    return err;
-}
-
-static void conceal(struct mci_outside *outside, struct mci_loan *lent)
-{
-    if (lent->is_exposed) {
-        mc_transfer_conceal(outside->transfer, lent->exposure.registration);
-        lent->is_exposed = false;
-    }
-}
-
-/* Nobody can touch it, and nobody but us knows it. */
-static void free_lent(struct mci_loan *lent)
-{
-    if (lent->is_made) {
-        drop_memory(lent);
-    }
-    mci_free(lent);
-}
-
-/* ---- making -------------------------------------------------------------- */
-
-static enum mc_err check_lending(const struct mci_lending *lending)
-{
-    uintptr_t base = (uintptr_t)lending->base;
-    bool is_sound = lending->bytes > 0 &&
-                    (!lending->base || lending->bytes <= UINTPTR_MAX - base);
-    return is_sound ? MC_OK : MC_ERR_INVALID_PARAMS;
-}
-
-enum mc_err mci_lend_prepare(struct mci_outside *outside,
-                             const struct mci_lending *lending,
-                             struct mci_loan **lent_out)
-{
-    enum mc_err err = check_lending(lending);
-    if (err != MC_OK) {
-        return err;
-    }
-    struct mci_loan *lent = mci_calloc(1, sizeof *lent);
-    if (!lent) {
-        return MC_ERR_NOMEM;
-    }
-    mci_list_init(&lent->link);
-    lent->state = LENT_AT_WORK;
-    lent->memory.fd = -1;
-    lent->is_made = !lending->base;
-    lent->no_prefault = lending->no_prefault;
-    lent->base = lending->base;
-    lent->bytes = lending->bytes;
-    if (lent->is_made) {
-        err = make_memory(outside, lent, lending->bytes);
-    }
-    if (err == MC_OK) {
-        err = expose(outside, lent);
-    }
-    if (err != MC_OK) {
-        free_lent(lent);
-        return err;
-    }
-    *lent_out = lent;
-    return MC_OK;
-}
+/* ---- lending ------------------------------------------------------------- */
 
 static uint64_t deadline_of(const struct mci_outside *outside)
 {
     return mci_clock_deadline(mci_clock_ns(), outside->settings.timeout_ms);
-}
-
-static uint64_t incarnation_of(const struct mci_outside *outside)
-{
-    return mci_remote_self(outside->remote).incarnation;
-}
-
-static void fill_mount(const struct mci_outside *outside, struct mci_loan *lent)
-{
-    lent->mount = (struct mci_mount){
-        .registration = lent->exposure.registration,
-        .bytes = lent->bytes,
-        .base = (uint64_t)(uintptr_t)lent->base,
-        .name = mc_view_str(outside->name),
-        .endpoint = mc_view_str(lent->exposure.endpoint),
-        .shm = mc_view_str(lent->exposure.shm),
-        .protocol = mc_view_str("tcp"),
-        .id = {lent->exposure.registration,
-               lent->is_made ? lent->memory.id[1]
-                             : (uint64_t)(uintptr_t)lent->base}};
-    memcpy(lent->mount.key, lent->exposure.key, sizeof lent->mount.key);
-}
-
-static enum mc_err mount(struct mci_outside *outside, struct mci_loan *lent,
-                         uint64_t wait_ms)
-{
-    fill_mount(outside, lent);
-    /* The master places nothing with an owner whose clock it has not heard of:
-     * who puts right after opening finds room. */
-    mci_remote_await_heartbeat(
-        outside->remote, mci_clock_deadline(mci_clock_ns(), HEARTBEAT_MS));
-    uint64_t before = incarnation_of(outside);
-    enum mc_err err = mci_remote_mount(
-        outside->remote, &lent->mount,
-        mci_clock_deadline(mci_clock_ns(), wait_ms), &lent->segment);
-    lent->mounted_as = err == MC_OK ? incarnation_of(outside) : 0;
-    lent->is_unsure = err == MC_ERR_RPC_TIMEOUT ||
-                      (err == MC_OK && lent->mounted_as != before);
-    return err;
-}
-
-/* What was given up though the master may still have it mounted would be placed
- * on for ever, and whoever is sent there fails. Mounting it again under its id
- * tells its number, whether it was there or not. */
-static enum mc_err withdraw(struct mci_outside *outside, struct mci_loan *lent)
-{
-    uint64_t deadline_ns = mci_clock_deadline(mci_clock_ns(), KEEPER_MS);
-    enum mc_err err = MC_OK;
-    if (lent->is_unsure) {
-        err = mci_remote_mount(outside->remote, &lent->mount, deadline_ns,
-                               &lent->segment);
-    } else if (lent->mounted_as == 0 ||
-               lent->mounted_as != incarnation_of(outside)) {
-        return MC_OK; /* of who we were: gone with it */
-    }
-    if (err == MC_OK) {
-        err =
-            mci_remote_unmount(outside->remote, lent->segment, 0, deadline_ns);
-    }
-    if (err == MC_OK) {
-        lent->is_unsure = false;
-        lent->mounted_as = 0;
-    }
-    return err;
 }
 
 /* With lent_lock held. What was renewed while it was at work is mounted at a
@@ -241,20 +42,12 @@ static bool is_overtaken(struct mci_outside *outside, struct mci_loan *lent)
     return is_over;
 }
 
-void mci_lend_drop(struct mci_outside *outside, struct mci_loan *lent)
-{
-    if (lent) {
-        conceal(outside, lent);
-        free_lent(lent);
-    }
-}
-
 /* It could not be mounted: goes at once, or, if the master may have it
  * nevertheless, once the keeper has withdrawn it. Its memory goes now. */
 static void leave(struct mci_outside *outside, struct mci_loan *lent)
 {
     if (lent->is_made) {
-        drop_memory(lent);
+        mci_loan_drop_memory(lent);
         lent->is_made = false;
     }
     (void)pthread_mutex_lock(&outside->lent_lock);
@@ -280,15 +73,16 @@ enum mc_err mci_lend_mount(struct mci_outside *outside, struct mci_loan *lent,
     lent->handle = ++outside->next_handle;
     mci_list_push_back(&outside->lent, &lent->link);
     (void)pthread_mutex_unlock(&outside->lent_lock);
-    enum mc_err err = mount(outside, lent, outside->settings.timeout_ms);
+    enum mc_err err =
+        mci_loan_mount(outside, lent, outside->settings.timeout_ms);
     if (err != MC_OK) {
-        conceal(outside, lent);
+        mci_loan_conceal(outside, lent);
         leave(outside, lent);
         return err;
     }
     (void)pthread_mutex_lock(&outside->lent_lock);
     if (is_overtaken(outside, lent)) {
-        conceal(outside, lent);
+        mci_loan_conceal(outside, lent);
     }
     uint32_t handle = lent->handle;
     outside->is_published = false;
@@ -322,7 +116,7 @@ enum mc_err mci_lend(struct mci_outside *outside,
                      uint64_t *bytes_out)
 {
     struct mci_loan *lent = NULL;
-    enum mc_err err = check_lending(lending);
+    enum mc_err err = mci_lending_check(lending);
     if (err == MC_OK && lending->base && overlaps(outside, lending)) {
         err = MC_ERR_INVALID_PARAMS;
     }
@@ -349,7 +143,7 @@ void mci_lent_conceal(struct mci_outside *outside)
          link = link->next) {
         struct mci_loan *lent = lent_of(link);
         if (lent->state == LENT_MOUNTED) {
-            conceal(outside, lent);
+            mci_loan_conceal(outside, lent);
             lent->state = LENT_GIVEN_UP;
         } else if (lent->state == LENT_AT_WORK) {
             lent->was_renewed = true;
@@ -361,20 +155,6 @@ void mci_lent_conceal(struct mci_outside *outside)
     (void)pthread_mutex_unlock(&outside->lent_lock);
 }
 
-static enum mc_err make_anew(struct mci_outside *outside, struct mci_loan *lent)
-{
-    enum mc_err err = MC_OK;
-    if (lent->is_made) {
-        uint64_t bytes = lent->bytes;
-        drop_memory(lent);
-        err = make_memory(outside, lent, bytes);
-    }
-    if (err == MC_OK) {
-        err = expose(outside, lent);
-    }
-    return err == MC_OK ? mount(outside, lent, KEEPER_MS) : err;
-}
-
 /* With the lock held; it is let go meanwhile. */
 static bool restore(struct mci_outside *outside, struct mci_loan *lent)
 {
@@ -382,10 +162,10 @@ static bool restore(struct mci_outside *outside, struct mci_loan *lent)
     lent->was_renewed = false;
     (void)pthread_mutex_unlock(&outside->lent_lock);
     uint64_t bytes = lent->bytes;
-    enum mc_err err = withdraw(outside, lent);
+    enum mc_err err = mci_loan_withdraw(outside, lent, KEEPER_MS);
     bool has_left = err == MC_OK && lent->is_leaving;
     if (err == MC_OK && !has_left) {
-        err = make_anew(outside, lent);
+        err = mci_loan_make_anew(outside, lent, KEEPER_MS);
     }
     (void)pthread_mutex_lock(&outside->lent_lock);
     lent->bytes = bytes;
@@ -395,7 +175,7 @@ static bool restore(struct mci_outside *outside, struct mci_loan *lent)
         return true;
     }
     if (err != MC_OK || is_overtaken(outside, lent)) {
-        conceal(outside, lent);
+        mci_loan_conceal(outside, lent);
         lent->state = LENT_GIVEN_UP;
         (void)pthread_cond_broadcast(&outside->lent_changed);
         return false;
@@ -436,8 +216,8 @@ void mci_lent_free(struct mci_outside *outside)
     while (!mci_list_is_empty(&outside->lent)) {
         struct mci_loan *lent = lent_of(outside->lent.next);
         mci_list_remove(&lent->link);
-        conceal(outside, lent);
-        free_lent(lent);
+        mci_loan_conceal(outside, lent);
+        mci_loan_free(lent);
     }
 }
 
@@ -531,7 +311,7 @@ static enum mc_err unlend(struct mci_outside *outside, uint32_t handle,
                                  deadline_of(outside));
     }
     if (!is_mounted) {
-        err = withdraw(outside, lent);
+        err = mci_loan_withdraw(outside, lent, KEEPER_MS);
     }
     if (err == MC_OK && is_mounted && grace_ms > 0) {
         await_gone(outside, lent, grace_ms);
@@ -543,13 +323,13 @@ static enum mc_err unlend(struct mci_outside *outside, uint32_t handle,
     } else {
         lent->was_renewed |= !is_mounted;
         if (is_overtaken(outside, lent)) {
-            conceal(outside, lent);
+            mci_loan_conceal(outside, lent);
         }
     }
     (void)pthread_mutex_unlock(&outside->lent_lock);
     if (err == MC_OK) {
-        conceal(outside, lent);
-        free_lent(lent);
+        mci_loan_conceal(outside, lent);
+        mci_loan_free(lent);
         mci_keeper_wake(outside);
     }
     return err;
