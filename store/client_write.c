@@ -3,6 +3,7 @@
 #include "client_write.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "client_move.h"
 #include "client_outside.h"
@@ -17,7 +18,7 @@
 #define TAKE_BACK_ROWS 8
 #define TAKE_BACK_MS 2000
 #define AGAIN_MAX 3
-#define AGAIN_NS MCI_NS_PER_S
+#define AGAIN_PAUSE_MS 10
 
 struct slice {
     struct mci_writing *writing;
@@ -32,6 +33,7 @@ struct slice {
     size_t moves_per_row;
     size_t move_count;
     uint32_t *move_rows; /* which row each move is of */
+    bool is_out_of_time; /* an owner was waited for as long as may be */
 };
 
 /* ---- checks -------------------------------------------------------------- */
@@ -296,6 +298,7 @@ static void move_slice(struct slice *slice)
     }
     if (slice->mover.targets) {
         if (any_failed) {
+            slice->is_out_of_time |= mci_clock_ns() >= deadline_ns;
             seal(slice, deadline_ns);
         }
         note_outcomes(slice);
@@ -417,11 +420,13 @@ static enum mc_err write_slice(struct slice *slice)
     return err;
 }
 
-/* Its place went after it was chosen, as when an owner leaves: bytes did not get
- * there, or the master has closed the attempt. */
-static bool has_lost_place(int64_t result)
+/* Nothing of it stands, and none of that is its own fault: its place went after
+ * it was chosen, as when an owner leaves, so that bytes did not get there or the
+ * master has closed the attempt; or the master took this client for dead. */
+static bool may_go_elsewhere(int64_t result)
 {
-    return result == MC_ERR_INVALID_VERSION || result == MC_ERR_TRANSFER_FAIL;
+    return result == MC_ERR_INVALID_VERSION || result == MC_ERR_TRANSFER_FAIL ||
+           result == MC_ERR_CLIENT_NOT_FOUND;
 }
 
 /* A later row of its key may have been written: the last one is to stand. */
@@ -435,13 +440,27 @@ static bool is_overtaken(const struct mci_writing *writing, size_t i,
     return is_later;
 }
 
-/* Such a row is written elsewhere; but nobody waits for a slow owner twice. */
-static void write_row_again(struct slice *slice, size_t i, uint64_t begun_ns)
+/* Who was taken for dead is told so by row before it is told as a whole. */
+static void await_other_identity(void)
+{
+    const struct timespec pause = {.tv_nsec =
+                                       AGAIN_PAUSE_MS * (long)MCI_NS_PER_MS};
+    (void)nanosleep(&pause, NULL);
+}
+
+/* Such a row is written elsewhere, within the time of a call; but nobody waits
+ * for an owner that does not answer twice. How long the try took says nothing
+ * about that: a machine that is slow is no reason to lose a write. */
+static void write_row_again(struct slice *slice, size_t i, uint64_t until_ns)
 {
     const int64_t *result = &slice->writing->results[i];
-    for (int n = 0; n < AGAIN_MAX && has_lost_place(*result); n++) {
-        if (mci_clock_ns() - begun_ns >= AGAIN_NS) {
-            return;
+    int tries = 0;
+    while (tries < AGAIN_MAX && may_go_elsewhere(*result) &&
+           !slice->is_out_of_time && mci_clock_ns() < until_ns) {
+        if (*result == MC_ERR_CLIENT_NOT_FOUND) {
+            await_other_identity();
+        } else {
+            tries++;
         }
         slice->first = i;
         fill_slice(slice, 1);
@@ -449,15 +468,15 @@ static void write_row_again(struct slice *slice, size_t i, uint64_t begun_ns)
     }
 }
 
-static void write_again(struct slice *slice, uint64_t begun_ns)
+static void write_again(struct slice *slice, uint64_t until_ns)
 {
     const struct mci_writing *writing = slice->writing;
     size_t first = slice->first;
     size_t end = first + slice->count;
     for (size_t i = first; i < end; i++) {
-        if (has_lost_place(writing->results[i]) &&
+        if (may_go_elsewhere(writing->results[i]) &&
             !is_overtaken(writing, i, end)) {
-            write_row_again(slice, i, begun_ns);
+            write_row_again(slice, i, until_ns);
         }
     }
     slice->first = first;
@@ -466,11 +485,14 @@ static void write_again(struct slice *slice, uint64_t begun_ns)
 
 static enum mc_err write_slice_out(struct slice *slice)
 {
-    bool is_outside = slice->writing->client->outside != NULL;
-    uint64_t begun_ns = is_outside ? mci_clock_ns() : 0;
+    const struct mc_client *client = slice->writing->client;
+    uint64_t until_ns =
+        client->outside ? mci_clock_deadline(mci_clock_ns(), client->timeout_ms)
+                        : 0;
+    slice->is_out_of_time = false;
     enum mc_err err = write_slice(slice);
-    if (err == MC_OK && is_outside) {
-        write_again(slice, begun_ns);
+    if (err == MC_OK && client->outside) {
+        write_again(slice, until_ns);
     }
     return err;
 }

@@ -31,6 +31,8 @@ mc_test(store client_outside SOURCES ${client_rig} LINK ${store_parts})
 mc_test(store client_nomem SOURCES ${client_rig} LINK ${store_parts})
 mc_test(store client_loans TIMEOUT 180
   SOURCES ${client_rig} support/ctl_proxy.c LINK ${store_parts})
+mc_test(store client_again
+  SOURCES ${client_rig} support/ctl_proxy.c support/fake_master.c LINK ${store_parts})
 mc_test(store client_load TIMEOUT 300 SOURCES ${client_rig}
   LINK ${store_parts})
 mc_test_over_links(client_load)
