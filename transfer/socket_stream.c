@@ -138,6 +138,29 @@ static enum mc_err judge(const struct mci_stream *stream, const char *what,
     return fail(stream, what, strerrordesc_np(failed));
 }
 
+/* Of one part, which most are: cheaper than with the head of a message. */
+static ssize_t recv_parts(int fd, const struct iovec *parts, int count)
+{
+    if (count == 1) {
+        return recv(fd, parts->iov_base, parts->iov_len, 0);
+    }
+    struct msghdr message = {
+        .msg_iov = (struct iovec *)(uintptr_t)parts,
+        .msg_iovlen = (size_t)(count < PARTS_MAX ? count : PARTS_MAX)};
+    return recvmsg(fd, &message, 0);
+}
+
+static ssize_t send_parts(int fd, const struct iovec *parts, int count)
+{
+    if (count == 1) {
+        return send(fd, parts->iov_base, parts->iov_len, MSG_NOSIGNAL);
+    }
+    const struct msghdr message = {
+        .msg_iov = (struct iovec *)(uintptr_t)parts,
+        .msg_iovlen = (size_t)(count < PARTS_MAX ? count : PARTS_MAX)};
+    return sendmsg(fd, &message, MSG_NOSIGNAL);
+}
+
 enum mc_err mci_stream_recv(struct mci_stream *stream,
                             const struct iovec *parts, int count,
                             size_t *moved_out)
@@ -145,12 +168,9 @@ enum mc_err mci_stream_recv(struct mci_stream *stream,
     if (stream->session) {
         return mci_tls_session_recv(stream->session, parts, count, moved_out);
     }
-    struct msghdr message = {
-        .msg_iov = (struct iovec *)(uintptr_t)parts,
-        .msg_iovlen = (size_t)(count < PARTS_MAX ? count : PARTS_MAX)};
     ssize_t got;
     do {
-        got = recvmsg(stream->fd, &message, 0);
+        got = recv_parts(stream->fd, parts, count);
     } while (got < 0 && errno == EINTR);
     if (got < 0) {
         return judge(stream, "recv", errno, moved_out);
@@ -169,12 +189,9 @@ enum mc_err mci_stream_send(struct mci_stream *stream,
     if (stream->session) {
         return mci_tls_session_send(stream->session, parts, count, moved_out);
     }
-    const struct msghdr message = {
-        .msg_iov = (struct iovec *)(uintptr_t)parts,
-        .msg_iovlen = (size_t)(count < PARTS_MAX ? count : PARTS_MAX)};
     ssize_t sent;
     do {
-        sent = sendmsg(stream->fd, &message, MSG_NOSIGNAL);
+        sent = send_parts(stream->fd, parts, count);
     } while (sent < 0 && errno == EINTR);
     if (sent < 0) {
         return judge(stream, "send", errno, moved_out);
