@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "chunks.h"
 #include "mci_clock.h"
 #include "mci_extent.h"
 #include "mci_map.h"
@@ -159,6 +160,7 @@ struct mci_master {
     uint32_t shard_count;
     unsigned shard_bits;
     struct mci_shard *shards;
+    struct mci_chunks chunks;   /* of the records of all shards */
     _Atomic uint64_t key_count; /* keys that have a version or an attempt */
     _Atomic uint64_t alloc_failures;
     _Atomic uint64_t evicted_windows;

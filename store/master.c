@@ -118,6 +118,7 @@ static enum mc_err make_shards(struct mci_master *master)
         struct mci_shard *shard = &master->shards[i];
         mci_lock_init(&shard->lock);
         shard->index = i;
+        shard->pool.source = &master->chunks;
         atomic_init(&shard->limbo_ns, MCI_NEVER);
         atomic_init(&shard->soft_ns, MCI_NEVER);
     }
@@ -126,6 +127,7 @@ static enum mc_err make_shards(struct mci_master *master)
 
 static void init_tables(struct mci_master *master)
 {
+    mci_chunks_init(&master->chunks);
     mci_lock_init(&master->tables_lock);
     mci_lock_init(&master->partial_lock);
     mci_list_init(&master->partial);
@@ -206,6 +208,7 @@ static void free_shards(struct mci_master *master)
         (void)pthread_mutex_destroy(&shard->lock);
     }
     mci_free(master->shards);
+    mci_chunks_fini(&master->chunks);
 }
 
 static void free_groups(struct mci_master *master)

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "chunks.h"
 #include "mci_alloc.h"
 
 /* ---- labels ------------------------------------------------------------ */
@@ -126,7 +127,7 @@ static enum mc_err add_chunk(struct mci_pool *pool)
         pool->chunks = chunks;
         pool->chunk_max = max;
     }
-    struct mci_record *chunk = mci_alloc(MCI_POOL_CHUNK * sizeof *chunk);
+    struct mci_record *chunk = mci_chunks_take(pool->source);
     if (!chunk) {
         return MC_ERR_NOMEM;
     }
@@ -165,9 +166,6 @@ void mci_pool_give(struct mci_pool *pool, uint32_t index)
 
 void mci_pool_fini(struct mci_pool *pool)
 {
-    for (uint32_t i = 0; i < pool->chunk_count; i++) {
-        mci_free(pool->chunks[i]);
-    }
     mci_free(pool->chunks);
     memset(pool, 0, sizeof *pool);
 }

@@ -166,9 +166,12 @@ void mci_label_inherit(struct mci_label *heir, struct mci_label *from);
 
 #define MCI_POOL_CHUNK 64
 
+struct mci_chunks; /* chunks.h */
+
 /* Records by index, from 1 on. Grows by a chunk at a time and keeps what it has:
  * its bound is the most records that there ever were at a time. */
 struct mci_pool {
+    struct mci_chunks *source; /* set before the first record is taken */
     struct mci_record **chunks;
     uint32_t chunk_count;
     uint32_t chunk_max;
@@ -186,7 +189,8 @@ static inline struct mci_record *mci_pool_at(const struct mci_pool *pool,
 MC_CHECK_RESULT enum mc_err mci_pool_take(struct mci_pool *pool,
                                           uint32_t *index_out);
 void mci_pool_give(struct mci_pool *pool, uint32_t index);
-void mci_pool_fini(struct mci_pool *pool); /* labels are not touched */
+/* Labels are not touched, and chunks are the source's. */
+void mci_pool_fini(struct mci_pool *pool);
 
 /* ---- queues ----------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chunks.h"
 #include "mci_alloc.h"
 #include "object_table.h"
 #include "suite.h"
@@ -14,6 +15,7 @@
 #define KEYS 5000
 
 static struct mci_table table;
+static struct mci_chunks chunks;
 static struct mci_pool pool;
 static bool is_in[KEYS];
 static uint64_t dice = 88172645463325252u;
@@ -43,10 +45,17 @@ static struct mci_spot spot_of(uint32_t number)
     return (struct mci_spot){.key = mc_view_str(key_text(number)), .tag = tag};
 }
 
+static void close_pool(void)
+{
+    mci_pool_fini(&pool);
+    mci_chunks_fini(&chunks);
+}
+
 static void start(void)
 {
     memset(&table, 0, sizeof table);
-    memset(&pool, 0, sizeof pool);
+    mci_chunks_init(&chunks);
+    pool = (struct mci_pool){.source = &chunks};
     memset(is_in, 0, sizeof is_in);
 }
 
@@ -89,7 +98,7 @@ static void finish(void)
         }
     }
     mci_table_fini(&table);
-    mci_pool_fini(&pool);
+    close_pool();
 }
 
 static void check_against_model(void)
@@ -312,7 +321,50 @@ START_TEST(a_pool_uses_places_again_and_does_not_move_records)
     ck_assert_uint_eq(again, index);
     ck_assert_uint_eq(mci_pool_at(&pool, again)->size, 0);
     ck_assert_uint_eq(pool.touched, touched);
-    mci_pool_fini(&pool);
+    close_pool();
+}
+END_TEST
+
+/* Whatever a pool asks for, malloc is asked once for many chunks. */
+START_TEST(pools_share_slabs_that_are_asked_for_at_once)
+{
+    enum { POOLS = 40, CHUNKS_EACH = 16, SLABS_MAX = 16 };
+    struct mci_record *last = NULL;
+    uint32_t whole = 0;
+    start();
+    uint64_t calls = mci_alloc_thread_calls();
+    for (int i = 0; i < POOLS * CHUNKS_EACH; i++) {
+        struct mci_record *chunk = mci_chunks_take(&chunks);
+        ck_assert_ptr_nonnull(chunk);
+        memset(chunk, 0xa5, MCI_POOL_CHUNK * sizeof *chunk);
+        whole += last && chunk == last + MCI_POOL_CHUNK;
+        last = chunk;
+    }
+    ck_assert_uint_le(mci_alloc_thread_calls() - calls, SLABS_MAX);
+    ck_assert_uint_ge(whole, POOLS * CHUNKS_EACH - SLABS_MAX);
+    close_pool();
+}
+END_TEST
+
+START_TEST(a_slab_that_cannot_be_had_costs_one_record)
+{
+    uint32_t index = 0;
+    start();
+    ck_assert_int_eq(mci_pool_take(&pool, &index), MC_OK);
+    while (chunks.left > 0) {
+        ck_assert_ptr_nonnull(mci_chunks_take(&chunks));
+    }
+    for (int i = 2; i < MCI_POOL_CHUNK; i++) {
+        ck_assert_int_eq(mci_pool_take(&pool, &index), MC_OK);
+    }
+    uint32_t last = index;
+    (void)mci_alloc_fail_at(1);
+    ck_assert_int_eq(mci_pool_take(&pool, &index), MC_ERR_NOMEM);
+    (void)mci_alloc_fail_at(0);
+    ck_assert_uint_eq(index, last);
+    ck_assert_int_eq(mci_pool_take(&pool, &index), MC_OK);
+    ck_assert_uint_eq(index, last + 1);
+    close_pool();
 }
 END_TEST
 
@@ -337,7 +389,7 @@ START_TEST(a_queue_keeps_its_order)
     mci_queue_remove(&pool, &queue, indexes[2]);
     ck_assert_uint_eq(queue.head, 0);
     ck_assert_uint_eq(queue.tail, 0);
-    mci_pool_fini(&pool);
+    close_pool();
 }
 END_TEST
 
@@ -367,7 +419,7 @@ START_TEST(limbo_gives_back_in_order_of_deadlines)
     }
     ck_assert_uint_eq(left, 0);
     ck_assert_uint_eq(mci_limbo_pop(&pool, &root), 0);
-    mci_pool_fini(&pool);
+    close_pool();
 }
 END_TEST
 
@@ -461,6 +513,8 @@ static void add_cases(Suite *suite)
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("records");
     tcase_add_test(tcase, a_pool_uses_places_again_and_does_not_move_records);
+    tcase_add_test(tcase, pools_share_slabs_that_are_asked_for_at_once);
+    tcase_add_test(tcase, a_slab_that_cannot_be_had_costs_one_record);
     tcase_add_test(tcase, a_queue_keeps_its_order);
     tcase_add_test(tcase, limbo_gives_back_in_order_of_deadlines);
     tcase_add_test(tcase, a_tag_is_inherited_whoever_goes_first);
