@@ -13,6 +13,7 @@
 
 #define SHARDS_PER_STEP 256
 #define WALK_SLOTS 256
+#define COPIES_PER_HOLD 8 /* of a shard's lock: writers wait for it */
 #define TAGS_END (UINT64_C(1) << 32)
 
 /* One slice: what it may still do. */
@@ -27,8 +28,7 @@ struct slice {
 
 static enum mc_err slice_begin(struct slice *slice)
 {
-    uint32_t most = mci_event_log_slice(slice->master->log);
-    slice->budget = MCI_LEAVINGS_LABELS < most ? MCI_LEAVINGS_LABELS : most;
+    slice->budget = mci_event_log_slice(slice->master->log);
     slice->reserved = 0;
     mci_leavings_init(&slice->leavings);
     return mci_media_reserve(slice->master, slice->budget, MCI_LOG_BULK,
@@ -71,13 +71,31 @@ static bool is_being_read(const struct mci_shard *shard, uint32_t index)
 
 /* ---- segments ---------------------------------------------------------- */
 
-/* Empties one lane; false if the slice is used up or readers are in the way. */
-static bool empty_lane(struct slice *slice, struct mci_shard *shard,
-                       struct mci_lane *lane)
+/* Asks for the labels of what goes next, so that nobody waits for them under
+ * the lock. */
+static void fetch_labels(const struct mci_shard *shard,
+                         const struct mci_lane *lane)
 {
-    uint32_t left = lane->count;
-    for (; left > 0 && slice_has_room(slice); left--) {
+    uint32_t at = lane->queue.head;
+    for (unsigned i = 0; i < COPIES_PER_HOLD && at != 0; i++) {
+        const struct mci_record *record = mci_pool_at(&shard->pool, at);
+        __builtin_prefetch(record->label);
+        at = record->next;
+    }
+}
+
+/* Takes some copies out; *left: how many it has not yet come by. */
+static void empty_some(struct slice *slice, struct mci_shard *shard,
+                       struct mci_lane *lane, uint32_t *left)
+{
+    for (unsigned i = 0;
+         i<COPIES_PER_HOLD && * left> 0 && slice_has_room(slice); i++) {
         uint32_t copy = lane->queue.head;
+        if (copy == 0) {
+            *left = 0; /* others took some out */
+            return;
+        }
+        (*left)--;
         const struct mci_record *record = mci_pool_at(&shard->pool, copy);
         uint32_t index =
             record->state == MCI_RECORD_COPY ? (uint32_t)record->number : copy;
@@ -90,7 +108,24 @@ static bool empty_lane(struct slice *slice, struct mci_shard *shard,
         slice->budget--;
         mci_version_drop_copy(&change, index, copy);
     }
-    return lane->count == 0;
+    fetch_labels(shard, lane);
+}
+
+/* Empties one lane; false if the slice is used up or readers are in the way. */
+static bool empty_lane(struct slice *slice, struct mci_shard *shard,
+                       struct mci_lane *lane)
+{
+    mci_shard_lock(shard);
+    uint32_t left = lane->count;
+    while (left > 0 && slice->budget > 0) {
+        empty_some(slice, shard, lane, &left);
+        mci_shard_unlock(shard);
+        mci_leavings_clear(slice->master, &slice->leavings);
+        mci_shard_lock(shard);
+    }
+    bool is_empty = lane->count == 0;
+    mci_shard_unlock(shard);
+    return is_empty;
 }
 
 static bool empty_shard(struct slice *slice, const struct mci_space *space,
@@ -98,13 +133,11 @@ static bool empty_shard(struct slice *slice, const struct mci_space *space,
 {
     struct mci_shard *shard = &slice->master->shards[index];
     bool is_empty = true;
-    mci_shard_lock(shard);
     for (unsigned kind = 0; kind < MCI_LANE_KINDS; kind++) {
         is_empty &= empty_lane(slice, shard,
                                mci_lane_of(slice->master, shard, space->slot,
                                            (enum mci_lane_kind)kind));
     }
-    mci_shard_unlock(shard);
     return is_empty;
 }
 
