@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "core.h"
 #include "mci_alloc.h"
 #include "registry_parts.h"
 
@@ -53,7 +54,7 @@ enum mc_err mci_registry_create(const struct mci_registry_opts *opts,
     init_lists(registry);
     mci_map_init(&registry->names, NAMES_MAX);
     mci_map_init(&registry->incarnations, NAMES_MAX + MCI_PAST_MAX);
-    (void)pthread_mutex_init(&registry->lock, NULL);
+    mci_lock_init(&registry->lock);
     *registry_out = registry;
     return MC_OK;
 }
