@@ -105,10 +105,11 @@ struct mc_client_opts {
  * range; a bind endpoint without backend id or the other way round; not UTF-8;
  * an address that is none; a port that is taken, which is named),
  * MC_ERR_UNAVAILABLE_IN_CURRENT_MODE (a tenant other than "default" without
- * enable_multi_tenants), MC_ERR_NOT_SUPPORTED (protocol; a master that speaks
- * another version, both are named), MC_ERR_RPC_FAIL, MC_ERR_RPC_TIMEOUT (master
- * not reached), MC_ERR_SEGMENT_ALREADY_EXISTS (a living client has this name),
- * MC_ERR_NOMEM. */
+ * enable_multi_tenants), MC_ERR_UNAVAILABLE_IN_CURRENT_STATUS (with a master
+ * process: a port of local_hostname or http_port that is taken),
+ * MC_ERR_NOT_SUPPORTED (protocol; a master that speaks another version, both are
+ * named), MC_ERR_RPC_FAIL, MC_ERR_RPC_TIMEOUT (master not reached),
+ * MC_ERR_SEGMENT_ALREADY_EXISTS (a living client has this name), MC_ERR_NOMEM. */
 MC_CHECK_RESULT enum mc_err mc_client_open(const struct mc_client_opts *opts,
                                            struct mc_client **client_out);
 

@@ -313,7 +313,9 @@ enum mc_err mci_remote_open(const struct mci_remote_opts *opts,
         err = mci_remote_life_start(remote);
     }
     if (err != MC_OK) {
-        mc_log(MC_LOG_ERROR, "master %s: %s", opts->master, mc_err_text(err));
+        bool is_plain = err == MC_ERR_RPC_FAIL && !opts->tls;
+        mc_log(MC_LOG_ERROR, "master %s: %s%s", opts->master, mc_err_text(err),
+               is_plain ? " (nothing listens there, or it expects TLS)" : "");
         destroy(remote);
         return err;
     }

@@ -165,6 +165,10 @@ static int run(const struct tool_args *given)
     }
     tool_stop_catch();
     enum mc_err err = open_client(&args, &client);
+    if (err == MC_ERR_UNAVAILABLE_IN_CURRENT_STATUS) {
+        return tool_fail(args.command, "--port: the port is taken (%d)",
+                         (int)err);
+    }
     if (err != MC_OK) {
         return tool_fail(args.command, "master %s: %s (%d)", args.master,
                          mc_err_text(err), (int)err);

@@ -141,6 +141,67 @@ START_TEST(metadata_is_bounded_per_object_and_used_again)
 }
 END_TEST
 
+/* As many small objects as a large cluster has: each costs what one of a million
+ * does (the gate of T21, key apart). Runs where there is time and memory. */
+START_TEST(twenty_five_million_keys_cost_no_more_each)
+{
+    const char *soak = getenv("MC_SOAK");
+    if (!soak || soak[0] != '1' || client_link()) {
+        return;
+    }
+    enum { BATCH = 5000, COUNT = 25000000, KEY_LEN = 20 };
+    char *text = must_alloc((size_t)BATCH * (KEY_LEN + 1));
+    struct mc_view *keys = must_alloc(BATCH * sizeof *keys);
+    struct mc_view *values = must_alloc(BATCH * sizeof *values);
+    int64_t *results = must_alloc(BATCH * sizeof *results);
+    const struct mc_client_opts opts = {
+        .segment_bytes = UINT64_C(64) * COUNT * 5 / 4, .no_prefault = true};
+    client_open(&rig, &opts);
+    mci_event_log_detach(rig.log);
+    struct mci_alloc_stats start;
+    struct mci_alloc_stats full;
+    mci_alloc_stats(&start);
+    for (int first = 0; first < COUNT; first += BATCH) {
+        for (int i = 0; i < BATCH; i++) {
+            char *key = text + (size_t)i * (KEY_LEN + 1);
+            (void)snprintf(key, KEY_LEN + 1, "%020d", first + i);
+            keys[i] = mc_view_make(key, KEY_LEN);
+            values[i] = keys[i];
+        }
+        ck_assert_int_eq(
+            mc_client_batch_put(rig.client, keys, values, BATCH, NULL, results),
+            MC_OK);
+        for (int i = 0; i < BATCH; i++) {
+            ck_assert_int_eq(results[i], 0);
+        }
+    }
+    mci_alloc_stats(&full);
+    struct mc_client_stats stats;
+    mc_client_stat(rig.client, &stats);
+    ck_assert_uint_eq(stats.objects, COUNT);
+    int64_t each = (full.bytes - start.bytes) / COUNT - KEY_LEN;
+    ck_assert_msg(each < 200, "%jd bytes an object", (intmax_t)each);
+    char got[KEY_LEN];
+    uint64_t size = 0;
+    for (int i = 0; i < COUNT; i += 999983) {
+        char key[KEY_LEN + 1];
+        (void)snprintf(key, sizeof key, "%020d", i);
+        ck_assert_int_eq(mc_client_get_into(rig.client, mc_view_str(key), got,
+                                            sizeof got, &size),
+                         MC_OK);
+        ck_assert_mem_eq(got, key, KEY_LEN);
+    }
+    uint64_t removed = 0;
+    ck_assert_int_eq(mc_client_remove_all(rig.client, true, &removed), MC_OK);
+    ck_assert_uint_eq(removed, COUNT);
+    client_close_detached(&rig);
+    free(results);
+    free(values);
+    free(keys);
+    free(text);
+}
+END_TEST
+
 /* J5: a bound on objects is a bound. */
 START_TEST(a_bound_on_objects_answers_no_room)
 {
@@ -231,10 +292,11 @@ END_TEST
 static TCase *memory(void)
 {
     TCase *tcase = tcase_create("memory");
-    tcase_set_timeout(tcase, 120);
+    tcase_set_timeout(tcase, getenv("MC_SOAK") ? 1200 : 120);
     tcase_add_test(tcase, every_size_goes_in_and_comes_out_by_every_path);
     tcase_add_test(tcase, an_object_over_four_gigabytes_is_whole);
     tcase_add_test(tcase, metadata_is_bounded_per_object_and_used_again);
+    tcase_add_test(tcase, twenty_five_million_keys_cost_no_more_each);
     tcase_add_test(tcase, a_bound_on_objects_answers_no_room);
     tcase_add_test(tcase, odd_segment_sizes_open_and_hold_what_they_promise);
     tcase_add_test(tcase,

@@ -15,6 +15,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "mc_log.h"
@@ -84,11 +85,16 @@ static BIO_METHOD *make_method(void)
 
 /* ---- certificates -------------------------------------------------------- */
 
-/* The newest reason in OpenSSL's queue, which is then empty. */
+/* The newest reason in OpenSSL's queue, which is then empty. What the system
+ * refused stands first, under reasons that only say so. */
 static const char *last_reason(void)
 {
+    unsigned long first = ERR_peek_error();
     unsigned long code = ERR_peek_last_error();
-    const char *reason = code ? ERR_reason_error_string(code) : NULL;
+    const char *reason = ERR_SYSTEM_ERROR(first)
+                             ? strerrordesc_np((int)ERR_GET_REASON(first))
+                         : code ? ERR_reason_error_string(code)
+                                : NULL;
     ERR_clear_error();
     return reason ? reason : "unknown reason";
 }
@@ -264,7 +270,11 @@ static enum mc_err judge(struct mci_tls_session *session, int result,
                       : verdict != X509_V_OK
                           ? X509_verify_cert_error_string(verdict)
                           : last_reason();
-    mc_log(MC_LOG_DEBUG, "peer %s: tls %s: %s", session->peer, what, why);
+    /* Who connects is told why it cannot; strangers cannot fill the log of
+     * those who listen. */
+    bool is_refused = kind == SSL_ERROR_SSL && !SSL_is_server(session->ssl);
+    mc_log(is_refused ? MC_LOG_WARN : MC_LOG_DEBUG, "peer %s: tls %s: %s",
+           session->peer, what, why);
     ERR_clear_error();
     return MC_ERR_RPC_FAIL;
 }
