@@ -88,8 +88,10 @@ static void fetch_labels(const struct mci_shard *shard,
 static void empty_some(struct slice *slice, struct mci_shard *shard,
                        struct mci_lane *lane, uint32_t *left)
 {
-    for (unsigned i = 0;
-         i<COPIES_PER_HOLD && * left> 0 && slice_has_room(slice); i++) {
+    for (unsigned i = 0; i < COPIES_PER_HOLD; i++) {
+        if (*left == 0 || !slice_has_room(slice)) {
+            return;
+        }
         uint32_t copy = lane->queue.head;
         if (copy == 0) {
             *left = 0; /* others took some out */
