@@ -19,11 +19,11 @@
 #include <unistd.h>
 
 #include "mc_log.h"
+#include "mci_mapping.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
-#define HUGE_PAGE UINT64_C(0x200000)
 #define MEMFD_NAME "mckv-segment"
 
 static uint64_t page_bytes(void)
@@ -74,32 +74,6 @@ static enum mc_err fail_nomem(const char *what, uint64_t bytes)
     mc_log(MC_LOG_ERROR, "segment of %llu bytes: %s: %s",
            (unsigned long long)bytes, what, strerror(errno));
     return MC_ERR_NOMEM;
-}
-
-/* Reserves address space with room to align, lays the file over it, and gives
- * back what stands out at both ends. */
-static void *map_aligned(int fd, uint64_t bytes)
-{
-    uint64_t reserved = bytes + HUGE_PAGE;
-    uint8_t *space = mmap(NULL, reserved, PROT_NONE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (space == MAP_FAILED) {
-        return MAP_FAILED;
-    }
-    uint64_t lead = (HUGE_PAGE - (uintptr_t)space % HUGE_PAGE) % HUGE_PAGE;
-    void *map = mmap(space + lead, bytes, PROT_READ | PROT_WRITE,
-                     MAP_SHARED | MAP_FIXED, fd, 0);
-    if (map == MAP_FAILED) {
-        int why = errno;
-        (void)munmap(space, reserved);
-        errno = why;
-        return MAP_FAILED;
-    }
-    if (lead > 0) {
-        (void)munmap(space, lead);
-    }
-    (void)munmap(space + lead + bytes, HUGE_PAGE - lead);
-    return map;
 }
 
 static int touch_pages(int fd, uint8_t *map, uint64_t bytes)
@@ -162,7 +136,7 @@ static enum mc_err make_memory(struct mci_segment *segment, uint64_t bytes,
     if (err != MC_OK) {
         return err;
     }
-    uint8_t *map = map_aligned(fd, total);
+    uint8_t *map = mci_map_huge(fd, total);
     if (map == MAP_FAILED) {
         err = fail_nomem("mmap", total);
         goto err_close_fd;

@@ -1,5 +1,5 @@
 # The rooms of base.
-foreach(room err log alloc buf clock map utf8 hash list bytes siphash)
+foreach(room err log alloc buf clock map mapping utf8 hash list bytes siphash)
   mc_test(base ${room} LINK mckv-base)
 endforeach()
 mc_test(base tool_args LINK mc_tool)

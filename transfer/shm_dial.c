@@ -18,9 +18,9 @@
 #include "mc_log.h"
 #include "mci_alloc.h"
 #include "mci_clock.h"
+#include "mci_mapping.h"
 #include "shm.h"
 
-#define HUGE_PAGE UINT64_C(0x200000)
 #define FDS_ROOM 8
 
 struct dial {
@@ -205,34 +205,6 @@ static enum mc_err check_welcome(const struct dial *dial, uint64_t before_ns)
 
 /* ---- mapping ----------------------------------------------------------- */
 
-/* Reserves address space with room to align, lays the file over it, and gives
- * back what stands out at both ends. */
-static void *map_aligned(int fd, uint64_t bytes)
-{
-    uint64_t reserved = bytes + HUGE_PAGE;
-    uint8_t *space = mmap(NULL, reserved, PROT_NONE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (space == MAP_FAILED) {
-        return MAP_FAILED;
-    }
-    uint64_t lead = (HUGE_PAGE - (uintptr_t)space % HUGE_PAGE) % HUGE_PAGE;
-    void *map = mmap(space + lead, bytes, PROT_READ | PROT_WRITE,
-                     MAP_SHARED | MAP_FIXED, fd, 0);
-    if (map == MAP_FAILED) {
-        (void)munmap(space, reserved);
-        return MAP_FAILED;
-    }
-    if (lead > 0) {
-        (void)munmap(space, lead);
-    }
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    uint64_t used = (bytes + page - 1) / page * page;
-    if (reserved - lead > used) {
-        (void)munmap(space + lead + used, reserved - lead - used);
-    }
-    return map;
-}
-
 static void *map_page(int fd, size_t bytes, int access)
 {
     void *map = mmap(NULL, bytes, access, MAP_SHARED, fd, 0);
@@ -246,7 +218,7 @@ static void *map_page(int fd, size_t bytes, int access)
 static bool map_all(struct shm_mapping *mapping, const struct dial *dial)
 {
     mapping->map_bytes = dial->words[WELCOME_MAP_BYTES];
-    void *map = map_aligned(dial->fds[SHM_FD_SEGMENT], mapping->map_bytes);
+    void *map = mci_map_huge(dial->fds[SHM_FD_SEGMENT], mapping->map_bytes);
     if (map == MAP_FAILED) {
         return false;
     }
