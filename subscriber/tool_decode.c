@@ -67,8 +67,9 @@ struct decode {
     struct mc_event *events; /* MC_EVENT_COUNT_MAX of them */
 };
 
-static int decode_row(struct decode *decode, struct json_object *row)
+static int decode_row(void *ctx, struct json_object *row)
 {
+    struct decode *decode = ctx;
     int code = tool_frames_read(&decode->frames, decode->rows, row);
     if (code != TOOL_DONE) {
         return code;
@@ -99,14 +100,7 @@ static int run(const struct tool_args *args)
     }
     decode.rows = tool_rows_open(args->command, args->operand);
     if (decode.rows) {
-        struct json_object *row;
-        enum tool_rows_step step = TOOL_ROWS_END;
-        code = TOOL_DONE;
-        while (code == TOOL_DONE && !tool_is_unread() &&
-               (step = tool_rows_next(decode.rows, &row)) == TOOL_ROW) {
-            code = decode_row(&decode, row);
-        }
-        code = step == TOOL_ROWS_FAILED ? TOOL_FAILED : code;
+        code = tool_rows_each(decode.rows, decode_row, &decode);
     }
     tool_rows_close(decode.rows);
     tool_frames_fini(&decode.frames);

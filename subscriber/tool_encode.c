@@ -49,8 +49,9 @@ static void add_frames(struct tool_line *line, uint64_t seq,
     tool_line_close(line, '}');
 }
 
-static int encode_row(struct encode *encode, struct json_object *object)
+static int encode_row(void *ctx, struct json_object *object)
 {
+    struct encode *encode = ctx;
     struct tool_encode_row *row = &encode->row;
     int code = tool_encode_row_read(row, encode->rows, object);
     if (code != TOOL_DONE) {
@@ -86,14 +87,7 @@ static int run(const struct tool_args *args)
     int code = TOOL_FAILED;
     encode.rows = tool_rows_open(args->command, args->operand);
     if (encode.rows) {
-        struct json_object *object;
-        enum tool_rows_step step = TOOL_ROWS_END;
-        code = TOOL_DONE;
-        while (code == TOOL_DONE && !tool_is_unread() &&
-               (step = tool_rows_next(encode.rows, &object)) == TOOL_ROW) {
-            code = encode_row(&encode, object);
-        }
-        code = step == TOOL_ROWS_FAILED ? TOOL_FAILED : code;
+        code = tool_rows_each(encode.rows, encode_row, &encode);
     }
     tool_rows_close(encode.rows);
     tool_line_fini(&encode.line);

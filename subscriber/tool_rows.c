@@ -328,3 +328,18 @@ bool tool_number_read(struct json_object *value, uint64_t *number_out)
     *number_out = number;
     return true;
 }
+
+int tool_rows_each(struct tool_rows *rows,
+                   int (*fn)(void *ctx, struct json_object *row), void *ctx)
+{
+    struct json_object *row;
+    int code = TOOL_DONE;
+    while (code == TOOL_DONE && !tool_is_unread()) {
+        enum tool_rows_step step = tool_rows_next(rows, &row);
+        if (step != TOOL_ROW) {
+            return step == TOOL_ROWS_END ? TOOL_DONE : TOOL_FAILED;
+        }
+        code = fn(ctx, row);
+    }
+    return code;
+}

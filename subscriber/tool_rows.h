@@ -29,6 +29,11 @@ void tool_rows_close(struct tool_rows *rows); /* NULL is fine */
 enum tool_rows_step tool_rows_next(struct tool_rows *rows,
                                    struct json_object **row_out);
 
+/* Gives each row to fn, until one is not TOOL_DONE, or whoever read our stdout
+ * has gone. TOOL_DONE, or what fn said, or TOOL_FAILED as with next. */
+int tool_rows_each(struct tool_rows *rows,
+                   int (*fn)(void *ctx, struct json_object *row), void *ctx);
+
 /* The next line as it stands, without its line feed, borrowed until the next
  * call; blank ones included. For readers that have a parser of their own. */
 enum tool_rows_step tool_rows_line(struct tool_rows *rows,
