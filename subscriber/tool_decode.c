@@ -6,6 +6,7 @@
 #include "mc_event.h"
 #include "tool_line.h"
 #include "tool_rows.h"
+#include "tool_show.h"
 
 static void add_event(struct tool_line *line, const struct mc_event *event)
 {
@@ -16,15 +17,7 @@ static void add_event(struct tool_line *line, const struct mc_event *event)
         tool_line_number(line, "offset", event->error_offset);
     } else {
         tool_line_number(line, "event_id", event->event_id);
-        tool_line_text(line, "event_type",
-                       mc_view_str(mc_event_type_name(event->type)));
-        tool_line_text(line, "tenant_id", event->tenant_id);
-        tool_line_text(line, "backend_id", event->backend_id);
-        tool_line_text(line, "medium", event->medium);
-        tool_line_text(line, "group_id", event->group_id);
-        tool_line_text(line, "session_id", event->session_id);
-        tool_line_text(line, "object_key", event->object_key);
-        tool_line_epoch(line, "epoch", event->epoch);
+        tool_show_fields(line, event);
     }
     tool_line_close(line, '}');
 }

@@ -20,14 +20,8 @@ void tool_show_head(struct tool_show *show)
     }
 }
 
-static void json_event(struct tool_line *line,
-                       const struct mc_event_batch *batch,
-                       const struct mc_event *event)
+void tool_show_fields(struct tool_line *line, const struct mc_event *event)
 {
-    tool_line_open(line, NULL, '{');
-    tool_line_number(line, "seq", batch->seq);
-    tool_line_number(line, "event_id", event->event_id);
-    tool_line_number(line, "timestamp_ms", batch->timestamp_ms);
     tool_line_text(line, "event_type",
                    mc_view_str(mc_event_type_name(event->type)));
     tool_line_text(line, "tenant_id", event->tenant_id);
@@ -37,6 +31,17 @@ static void json_event(struct tool_line *line,
     tool_line_text(line, "session_id", event->session_id);
     tool_line_text(line, "object_key", event->object_key);
     tool_line_epoch(line, "epoch", event->epoch);
+}
+
+static void json_event(struct tool_line *line,
+                       const struct mc_event_batch *batch,
+                       const struct mc_event *event)
+{
+    tool_line_open(line, NULL, '{');
+    tool_line_number(line, "seq", batch->seq);
+    tool_line_number(line, "event_id", event->event_id);
+    tool_line_number(line, "timestamp_ms", batch->timestamp_ms);
+    tool_show_fields(line, event);
     tool_line_close(line, '}');
 }
 

@@ -25,4 +25,6 @@ void tool_show_event(struct tool_show *show, const struct mc_event_batch *batch,
                      const struct mc_event *event);
 void tool_show_signal(struct tool_show *show, const struct mc_signal *signal);
 
+/* JSON members that every event has, from its type to its epoch. */
+void tool_show_fields(struct tool_line *line, const struct mc_event *event);
 #endif
