@@ -15,11 +15,6 @@
 #define GATHER_BYTES ((size_t)64 << 10)
 #define GROW_MIN ((size_t)64 << 10)
 #define BUF_MAX (MC_MESSAGE_LEN_MAX + MCI_FRAME_HEAD + MCI_CONN_BYTES)
-#define TICK_NS MCI_NS_PER_S
-/* A slow but living peer gets a second for each of these. */
-#define SLOW_BYTES_PER_S ((size_t)1 << 20)
-/* Memory that a connection may keep while nothing happens. */
-#define IDLE_KEEP ((size_t)4 << 10)
 
 /* ---- what is at hand ---------------------------------------------------- */
 
@@ -89,11 +84,6 @@ static void keep_rest(struct mci_control_conn *conn)
 
 /* ---- sending ------------------------------------------------------------ */
 
-static bool has_unsent(const struct mci_control_conn *conn)
-{
-    return conn->out.len > conn->out_at;
-}
-
 static enum mc_err send_some(struct mci_control_conn *conn, const uint8_t *data,
                              size_t len, size_t *sent_out)
 {
@@ -116,7 +106,7 @@ static enum mc_err send_some(struct mci_control_conn *conn, const uint8_t *data,
 static void send_kept(struct mci_control_conn *conn)
 {
     size_t sent = 0;
-    if (!conn->stream || !has_unsent(conn)) {
+    if (!conn->stream || !mci_conn_has_unsent(conn)) {
         return;
     }
     if (send_some(conn, conn->out.data + conn->out_at,
@@ -143,7 +133,7 @@ static void send_gathered(struct mci_control_conn *conn)
     if (gathered->len == 0) {
         return;
     }
-    if (conn->stream && !has_unsent(conn) &&
+    if (conn->stream && !mci_conn_has_unsent(conn) &&
         send_some(conn, gathered->data, gathered->len, &sent) != MC_OK) {
         mci_conn_close(conn);
     }
@@ -159,7 +149,7 @@ static void send_gathered(struct mci_control_conn *conn)
 static void send_answer(struct mci_control_conn *conn)
 {
     if (conn->stream && conn->answer.len > 0) {
-        if (has_unsent(conn)) {
+        if (mci_conn_has_unsent(conn)) {
             if (mci_buf_append(&conn->out, conn->answer.data,
                                conn->answer.len) != MC_OK) {
                 mci_conn_close(conn);
@@ -217,7 +207,7 @@ static void hold(struct mci_control_conn *conn)
 /* Executes what is complete, as long as answers are taken. */
 static void execute(struct mci_control_conn *conn, uint64_t now_ns)
 {
-    while (conn->stream && !conn->ends && !has_unsent(conn) &&
+    while (conn->stream && !conn->ends && !mci_conn_has_unsent(conn) &&
            find_frame(conn, now_ns)) {
         switch (mci_request_handle(conn)) {
         case MCI_FRAME_DONE:
@@ -303,7 +293,7 @@ static void receive_all(struct mci_control_conn *conn)
     size_t total = 0;
     bool is_full = true;
     while (is_full && conn->stream && !conn->ends &&
-           conn->state == MCI_CONN_READS && !has_unsent(conn)) {
+           conn->state == MCI_CONN_READS && !mci_conn_has_unsent(conn)) {
         size_t moved = 0;
         is_full = receive(conn, &moved);
         total += moved;
@@ -334,9 +324,9 @@ static void on_ready(struct mci_watch *watch, uint32_t events)
         if (events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP)) {
             mci_conn_close(conn);
         }
-    } else if (has_unsent(conn)) {
+    } else if (mci_conn_has_unsent(conn)) {
         send_kept(conn);
-        if (conn->stream && !has_unsent(conn)) {
+        if (conn->stream && !mci_conn_has_unsent(conn)) {
             execute(conn, mci_clock_ns());
             receive_all(conn);
         }
@@ -351,8 +341,9 @@ static uint32_t events_of(const struct mci_control_conn *conn)
     if (conn->state != MCI_CONN_READS) {
         return EPOLLRDHUP; /* nobody waits for the answer any more */
     }
-    return (uint32_t)(has_unsent(conn) ? mci_stream_send_events(conn->stream)
-                                       : mci_stream_recv_events(conn->stream));
+    return (uint32_t)(mci_conn_has_unsent(conn)
+                          ? mci_stream_send_events(conn->stream)
+                          : mci_stream_recv_events(conn->stream));
 }
 
 static void conn_free(struct mci_control_conn *conn)
@@ -377,7 +368,7 @@ void mci_conn_settle(struct mci_control_conn *conn)
         mci_conn_move(conn, mci_control_pulse(conn->server));
         return; /* another poller's from here on */
     }
-    if (conn->stream && conn->ends && !has_unsent(conn)) {
+    if (conn->stream && conn->ends && !mci_conn_has_unsent(conn)) {
         mci_conn_close(conn);
     }
     if (conn->stream) {
@@ -484,98 +475,4 @@ enum mc_err mci_conn_create(struct mci_control_server *server, int fd,
     mci_buf_init(&conn->answer, BUF_MAX);
     *conn_out = conn;
     return MC_OK;
-}
-
-/* ---- looking over ------------------------------------------------------- */
-
-static bool stands_still(const struct mci_control_conn *conn, uint64_t now_ns)
-{
-    const struct mci_control_server *server = conn->server;
-    uint64_t still_ns =
-        now_ns > conn->progress_ns ? now_ns - conn->progress_ns : 0;
-    if (conn->state != MCI_CONN_READS) {
-        return false;
-    }
-    if (has_unsent(conn) || !conn->client) {
-        return still_ns > server->stall_ns;
-    }
-    if (conn->in.len > 0) {
-        size_t len =
-            conn->in.len < MCI_FRAME_HEAD ? 0 : mci_get_le32(conn->in.data);
-        uint64_t slow_ns = len / SLOW_BYTES_PER_S * MCI_NS_PER_S;
-        return still_ns > server->stall_ns ||
-               now_ns > conn->frame_ns + server->stall_ns + slow_ns;
-    }
-    return server->opts.idle_timeout_s > 0 && !conn->is_heartbeat &&
-           still_ns > server->opts.idle_timeout_s * MCI_NS_PER_S;
-}
-
-static void trim(struct mci_control_conn *conn, uint64_t now_ns)
-{
-    bool is_idle = conn->state == MCI_CONN_READS && conn->in.len == 0 &&
-                   !has_unsent(conn) && now_ns > conn->progress_ns + TICK_NS;
-    if (is_idle &&
-        conn->in.capacity + conn->out.capacity + conn->answer.capacity >
-            IDLE_KEEP) {
-        mci_buf_fini(&conn->in);
-        mci_buf_fini(&conn->out);
-        mci_buf_fini(&conn->answer);
-    }
-}
-
-/* Hands out one connection after the other, whatever happens to the others
- * meanwhile: what is not yet handed out stands in `waiting`. */
-static struct mci_control_conn *next_of(struct mci_control_poller *poller,
-                                        struct mci_link *waiting)
-{
-    if (mci_list_is_empty(waiting)) {
-        return NULL;
-    }
-    struct mci_control_conn *conn =
-        MCI_CONTAINER(waiting->next, struct mci_control_conn, link);
-    mci_list_remove(&conn->link);
-    mci_list_push_back(&poller->conns, &conn->link);
-    return conn;
-}
-
-static void take_all(struct mci_control_poller *poller,
-                     struct mci_link *waiting)
-{
-    mci_list_init(waiting);
-    if (!mci_list_is_empty(&poller->conns)) {
-        mci_list_push_back(&poller->conns, waiting);
-        mci_list_remove(&poller->conns);
-    }
-}
-
-void mci_conns_look_over(struct mci_control_poller *poller, uint64_t now_ns)
-{
-    struct mci_link waiting;
-    struct mci_control_conn *conn;
-    if (now_ns < poller->tick_ns && poller->tick_ns < now_ns + 2 * TICK_NS) {
-        return;
-    }
-    poller->tick_ns = now_ns + TICK_NS;
-    take_all(poller, &waiting);
-    while ((conn = next_of(poller, &waiting)) != NULL) {
-        if (conn->stream && stands_still(conn, now_ns)) {
-            mc_log(MC_LOG_DEBUG, "control: peer %s: stands still",
-                   mci_stream_peer(conn->stream));
-            mci_conn_close(conn);
-            mci_conn_settle(conn);
-        } else {
-            trim(conn, now_ns);
-        }
-    }
-}
-
-void mci_conns_close(struct mci_control_poller *poller)
-{
-    struct mci_link waiting;
-    struct mci_control_conn *conn;
-    take_all(poller, &waiting);
-    while ((conn = next_of(poller, &waiting)) != NULL) {
-        mci_conn_close(conn);
-        mci_conn_settle(conn);
-    }
 }

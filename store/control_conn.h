@@ -129,7 +129,15 @@ void mci_conn_go_on(struct mci_control_conn *conn);
  * is due, or frees it. */
 void mci_conn_settle(struct mci_control_conn *conn);
 
-/* Looks for connections that stand still; when it wants to be called again. */
+/* Answers wait for the socket to take them. */
+static inline bool mci_conn_has_unsent(const struct mci_control_conn *conn)
+{
+    return conn->out.len > conn->out_at;
+}
+
+/* ---- control_conns.c ---------------------------------------------------- */
+
+/* Looks, once in a while, for connections that stand still. */
 void mci_conns_look_over(struct mci_control_poller *poller, uint64_t now_ns);
 void mci_conns_close(struct mci_control_poller *poller);
 
