@@ -15,7 +15,9 @@
 #define MC_MESSAGE_LEN_MAX 67108864 /* one control message, 64 MiB; -600 */
 #define MC_SPANS_MAX 4096           /* spans of one row; -600 */
 #define MC_OBJECT_SIZE_MAX (UINT64_C(1) << 48) /* -600 */
-#define MC_ATTEMPTS_MAX 65536 /* open attempts of one client; -200 */
+#define MC_ATTEMPTS_MAX 65536       /* open attempts of one client; -200 */
+#define MC_LEASES_MAX 65536         /* named leases of one client; -200 */
+#define MC_LEASE_LONGEST_MS 3600000 /* a named one, however often renewed */
 
 /* Events. */
 #define MC_BATCH_EVENTS_MAX 64        /* events we put into one message */

@@ -65,9 +65,22 @@ struct mci_hold {
     uint32_t index; /* 0: none */
 };
 
+/* A lease with a name: a session's, of the version that it reads. The number is
+ * its client's id above a serial, never used again within the epoch; ref is where
+ * the core keeps it. */
+struct mci_lease {
+    uint64_t epoch;
+    uint64_t number; /* 0: none */
+    uint64_t ref;
+};
+
+/* One object to be read; the same row goes through get and, while the lease that
+ * it brought goes on, renew, hold and release, which look at lease and version. */
 struct mci_read_row {
     struct mc_view key;
-    bool want_hold; /* by a reader inside the master's process */
+    bool want_hold;  /* by a reader inside the master's process */
+    bool want_lease; /* get: one with a name, in place of the version's own */
+    struct mci_lease lease; /* get: out */
     /* out */
     enum mc_err err;
     uint32_t place_count; /* copies in memory; 0: on disk only */
@@ -76,7 +89,7 @@ struct mci_read_row {
     struct mci_hold hold;
     unsigned media;
     uint64_t size;
-    uint64_t version;
+    uint64_t version;       /* get: out */
     uint64_t lease_left_ns; /* from now_ns on, true also for groups */
 };
 #endif

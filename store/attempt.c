@@ -286,6 +286,7 @@ void mci_attempt_promote(const struct mci_change *change, uint32_t index,
                           : change->now_ns;
     record->state = MCI_RECORD_READABLE;
     record->at.cpu_id = 0;
+    mci_named_move(shard->named, &shard->pool, target, index);
     *version = (struct mci_record){.label = NULL};
     mci_leavings_label(change->leavings, label);
     extras->spare = target;

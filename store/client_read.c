@@ -130,6 +130,7 @@ static void ask(struct slice *slice)
     for (size_t r = 0; r < slice->count; r++) {
         slice->rows[r].key = reading->ops->key(reading, slice->first + r);
         slice->rows[r].want_hold = is_here(slice);
+        slice->rows[r].want_lease = false;
     }
     enum mc_err err =
         link->ops->get(link->ctx, &call, slice->rows, slice->count);

@@ -21,6 +21,7 @@
 #include "mci_extent.h"
 #include "mci_map.h"
 #include "mci_master.h"
+#include "named.h"
 #include "object_table.h"
 
 #define MCI_NEVER UINT64_MAX
@@ -87,6 +88,9 @@ struct mci_shard {
     uint32_t limbo;            /* root */
     _Atomic uint64_t limbo_ns; /* when the first of limbo ends, or NEVER */
     _Atomic uint64_t soft_ns;  /* no soft pin ends before */
+    struct mci_named_table
+        *named;                /* leases; owned; NULL: there never were any */
+    _Atomic uint64_t named_ns; /* no named lease ends before */
     struct mci_shard_counts counts;
 } __attribute__((aligned(64)));
 
@@ -132,6 +136,8 @@ struct mci_writer {
     _Atomic bool is_expired; /* true also while the id is not in use */
     _Atomic uint64_t last_serial;
     _Atomic uint32_t open; /* attempts */
+    _Atomic uint64_t last_lease;
+    _Atomic uint32_t leases; /* named ones that are not dropped yet */
     _Atomic uint64_t disk_copies;
     _Atomic uint32_t host;            /* where it runs; 0: not known */
     _Atomic(_Atomic uint8_t *) fates; /* [MCI_FATES], made at the first start */
@@ -165,7 +171,7 @@ struct mci_master {
     _Atomic uint64_t alloc_failures;
     _Atomic uint64_t evicted_windows;
     _Atomic uint64_t untold; /* attempts in doubt */
-    _Atomic uint64_t due_ns; /* no limbo, no soft pin ends before */
+    _Atomic uint64_t due_ns; /* no limbo, soft pin or named lease ends before */
     _Atomic uint32_t sweep_shard;
 
     pthread_mutex_t tables_lock; /* a leaf, for the three tables below */

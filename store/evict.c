@@ -30,6 +30,16 @@ static bool is_spared(const struct mci_eviction *eviction,
            mc_view_equal(spot->key, mci_label_key(version->label));
 }
 
+static struct mci_lease_asking asking_of(const struct mci_eviction *eviction,
+                                         const struct mci_shard *shard,
+                                         bool firm)
+{
+    return (struct mci_lease_asking){.master = eviction->master,
+                                     .shard = shard,
+                                     .now_ns = mci_eviction_now(eviction),
+                                     .firm = firm};
+}
+
 /* The level at which a readable version may go; *until_ns_out (0: not known) is
  * when a lease ends that stands in the way. */
 static enum mci_level level_of(const struct mci_eviction *eviction,
@@ -37,36 +47,47 @@ static enum mci_level level_of(const struct mci_eviction *eviction,
                                const struct mci_record *version)
 {
     const struct mci_master *master = eviction->master;
-    if ((version->marks & MCI_MARK_HARD) || version->holds > 0 ||
+    struct mci_lease_asking asking = asking_of(eviction, shard, true);
+    if ((version->marks & MCI_MARK_HARD) ||
+        mci_holds(shard->named, version) > 0 ||
         is_spared(eviction, shard, version) ||
-        mci_lease_stays(master, version, true) > mci_eviction_now(eviction)) {
+        mci_lease_stays(&asking, version) > asking.now_ns) {
         return MCI_LEVEL_BLOCKED;
     }
     bool is_soft = version->marks & MCI_MARK_SOFT;
     if (is_soft && master->opts.no_evict_soft_pinned) {
         return MCI_LEVEL_BLOCKED;
     }
-    if (mci_lease_until(master, version, false) > mci_eviction_now(eviction)) {
+    asking.firm = false;
+    if (mci_lease_until(&asking, version) > asking.now_ns) {
         return is_soft ? MCI_LEVEL_ASKED_SOFT : MCI_LEVEL_ASKED;
     }
     return is_soft ? MCI_LEVEL_SOFT : MCI_LEVEL_PLAIN;
 }
 
+/* One turn in a shard, whose lock is held. */
+struct turn {
+    const struct mci_eviction *eviction;
+    enum mci_level level;
+    struct mci_shard *shard;
+    uint32_t reserved;
+    struct mci_leavings *leavings;
+};
+
 /* Looks again at the lease of a version's group, whose members are leased under
  * its lock. One that goes for good leaves the group with that look. Ungrouped:
  * true. */
-static bool group_lets_go(const struct mci_eviction *eviction,
-                          enum mci_level level,
+static bool group_lets_go(const struct turn *turn,
                           const struct mci_record *version, bool for_good)
 {
     struct mci_group *group = mci_group_of(version->label);
     if (!group) {
         return true;
     }
-    bool firm = level >= MCI_LEVEL_ASKED;
+    const struct mci_lease_asking asking =
+        asking_of(turn->eviction, turn->shard, turn->level >= MCI_LEVEL_ASKED);
     mci_group_lock(group);
-    bool may_go = mci_lease_until_locked(eviction->master, version, firm) <=
-                  mci_eviction_now(eviction);
+    bool may_go = mci_lease_until_locked(&asking, version) <= asking.now_ns;
     if (may_go && for_good) {
         mci_list_remove(&mci_label_extras(version->label)->member.link);
     }
@@ -81,22 +102,13 @@ static uint32_t version_of(const struct mci_shard *shard, uint32_t copy)
     return record->state == MCI_RECORD_COPY ? (uint32_t)record->number : copy;
 }
 
-/* One turn in a shard, whose lock is held. */
-struct turn {
-    const struct mci_eviction *eviction;
-    enum mci_level level;
-    struct mci_shard *shard;
-    uint32_t reserved;
-    struct mci_leavings *leavings;
-};
-
 /* False if the group was leased meanwhile. */
 static bool evict_copy(struct turn *turn, uint32_t copy)
 {
     struct mci_shard *shard = turn->shard;
     uint32_t index = version_of(shard, copy);
     const struct mci_record *version = mci_pool_at(&shard->pool, index);
-    if (!group_lets_go(turn->eviction, turn->level, version,
+    if (!group_lets_go(turn, version,
                        mci_version_hangs_on(shard, index, copy))) {
         return false;
     }
@@ -225,10 +237,13 @@ static uint64_t wait_until(const struct mci_eviction *eviction,
                            enum mci_level level, const struct mci_shard *shard,
                            const struct mci_record *version)
 {
-    if (version->holds > 0 || is_spared(eviction, shard, version)) {
+    if (mci_holds(shard->named, version) > 0 ||
+        is_spared(eviction, shard, version)) {
         return 0;
     }
-    return mci_lease_stays(eviction->master, version, level >= MCI_LEVEL_ASKED);
+    const struct mci_lease_asking asking =
+        asking_of(eviction, shard, level >= MCI_LEVEL_ASKED);
+    return mci_lease_stays(&asking, version);
 }
 
 /* The first copy of the lane that may go; those before it move to the tail. 0 if

@@ -37,6 +37,12 @@ static void unblock(struct mci_lane *lane)
     atomic_store_explicit(&lane->blocked_ns[1], 0, memory_order_relaxed);
 }
 
+void mci_lane_unblock(struct mci_master *master, struct mci_shard *shard,
+                      uint32_t index, unsigned marks)
+{
+    unblock(lane_of(master, shard, index, marks));
+}
+
 void mci_lane_enter(struct mci_master *master, struct mci_shard *shard,
                     uint32_t index, unsigned marks)
 {

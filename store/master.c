@@ -121,6 +121,7 @@ static enum mc_err make_shards(struct mci_master *master)
         shard->pool.source = &master->chunks;
         atomic_init(&shard->limbo_ns, MCI_NEVER);
         atomic_init(&shard->soft_ns, MCI_NEVER);
+        atomic_init(&shard->named_ns, MCI_NEVER);
     }
     return MC_OK;
 }
@@ -205,6 +206,7 @@ static void free_shards(struct mci_master *master)
         }
         mci_pool_fini(&shard->pool);
         mci_table_fini(&shard->table);
+        mci_named_fini(shard->named);
         (void)pthread_mutex_destroy(&shard->lock);
     }
     mci_free(master->shards);

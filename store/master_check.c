@@ -20,6 +20,7 @@ struct tally {
     uint64_t extents;
     uint64_t in_lanes;   /* copies of readable versions */
     uint64_t lane_count; /* as the lanes say */
+    uint64_t leases;     /* with names */
     bool is_sound;
 };
 
@@ -136,11 +137,16 @@ static void check_record(struct tally *tally, const struct mci_shard *shard,
         check_chained(tally, shard, index);
         break;
     case MCI_RECORD_HELD:
-        expect(tally, record->holds > 0, "held by nobody");
+        expect(tally, mci_version_is_kept(shard, record), "held by nobody");
         break;
     default:
         break;
     }
+    expect(tally,
+           !record->is_named || record->state == MCI_RECORD_READABLE ||
+               record->state == MCI_RECORD_LIMBO ||
+               record->state == MCI_RECORD_HELD,
+           "a lease of no version");
     if (record->state != MCI_RECORD_UNUSED &&
         record->state != MCI_RECORD_COPY) {
         check_copies(tally, shard, index);
@@ -194,6 +200,22 @@ static void check_told(struct tally *tally, const struct mci_shard *shard)
     }
 }
 
+/* Every lease is one of a writer's, and is looked at when it ends. */
+static void check_leases(struct tally *tally, const struct mci_shard *shard)
+{
+    uint32_t first = mci_named_first(shard->named);
+    expect(tally, mci_named_check(shard->named, &shard->pool), "named leases");
+    if (first == 0) {
+        return;
+    }
+    uint64_t until_ns = shard->named->all[first].until_ns;
+    tally->leases += shard->named->count;
+    expect(tally,
+           atomic_load(&shard->named_ns) <= until_ns &&
+               atomic_load(&tally->master->due_ns) <= until_ns,
+           "a lease ends before it is looked at");
+}
+
 static void check_shard(struct tally *tally, struct mci_shard *shard)
 {
     struct tally before = *tally;
@@ -201,6 +223,7 @@ static void check_shard(struct tally *tally, struct mci_shard *shard)
         check_record(tally, shard, i);
     }
     check_lanes(tally, shard);
+    check_leases(tally, shard);
     const struct mci_shard_counts *counts = &shard->counts;
     expect(tally, tally->objects - before.objects == counts->objects,
            "count of objects");
@@ -244,13 +267,16 @@ static void check_writers(struct tally *tally)
 {
     uint64_t open = 0;
     uint64_t disk_copies = 0;
+    uint64_t leases = 0;
     for (uint32_t id = 1; id <= tally->master->writer_count; id++) {
         struct mci_writer *writer = mci_writer_at(tally->master, id);
         open += atomic_load(&writer->open);
         disk_copies += atomic_load(&writer->disk_copies);
+        leases += atomic_load(&writer->leases);
     }
     expect(tally, disk_copies == tally->disk_copies, "disk copies of writers");
     expect(tally, open == tally->attempts, "open attempts of writers");
+    expect(tally, leases == tally->leases, "leases of writers");
 }
 
 static void check_tenants(struct tally *tally)

@@ -66,7 +66,7 @@ static bool is_being_read(const struct mci_shard *shard, uint32_t index)
     const struct mci_record *record = mci_pool_at(&shard->pool, index);
     bool is_whole =
         mci_copy_next(shard, index) == 0 && !(record->marks & MCI_MARK_DISK);
-    return record->holds > 0 && !is_whole;
+    return mci_holds(shard->named, record) > 0 && !is_whole;
 }
 
 /* ---- segments ---------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include "ahead.h"
 #include "caller.h"
 #include "lease.h"
+#include "sweep.h"
 #include "version.h"
 
 /* ---- what a key answers ------------------------------------------------ */
@@ -97,43 +98,53 @@ static void take_some(struct some *some, struct mci_master *master,
 
 /* ---- get --------------------------------------------------------------- */
 
-static void tell_places(struct mci_master *master, const struct found *found,
-                        struct mci_read_row *row)
+/* The lease that the row wants, anonymous or its own. */
+static enum mc_err lease_row(struct mci_master *master,
+                             const struct mci_call *call,
+                             const struct found *found,
+                             struct mci_read_row *row)
 {
-    uint32_t copy = mci_copy_first(found->shard, found->index);
-    for (; copy != 0; copy = mci_copy_next(found->shard, copy)) {
-        const struct mci_record *record =
-            mci_pool_at(&found->shard->pool, copy);
-        struct mci_place *place = &row->places[row->place_count++];
-        struct mci_space *space = mci_space_at(master, record->segment);
-        place->offset = mci_place_offset(space, record);
-        place->segment = atomic_load(&space->id);
+    if (row->want_lease) {
+        return mci_lease_take(master, found->shard, found->index, call, row);
     }
+    row->lease_left_ns =
+        mci_lease_read(master, found->shard, found->index, call->now_ns) -
+        call->now_ns;
+    return MC_OK;
 }
 
-static void get_row(struct mci_master *master, const struct mci_call *call,
+/* One that can be found but not be leased is as if nobody had asked. */
+static void try_row(struct mci_master *master, const struct mci_call *call,
                     const struct mci_spot *spot, struct mci_read_row *row)
 {
     struct found found = find(master, spot);
-    found.shard->counts.gets++;
+    struct mci_shard *shard = found.shard;
     row->err = code_of(&found);
-    if (row->err == MC_OK) {
-        const struct mci_record *record = found.record;
-        found.shard->counts.hits++;
-        row->media = record->marks & MCI_MARK_MEDIA;
-        row->size = record->size;
-        row->version = record->number;
-        row->lease_left_ns =
-            mci_lease_read(master, found.shard, found.index, call->now_ns) -
-            call->now_ns;
-        tell_places(master, &found, row);
+    if (row->err != MC_OK) {
+        shard->counts.gets++;
+    } else if ((row->err = lease_row(master, call, &found, row)) == MC_OK) {
+        shard->counts.gets++;
+        shard->counts.hits++;
+        mci_version_tell(master, shard, found.index, row);
         if (row->want_hold && row->place_count > 0) {
-            found.record->holds++;
-            row->hold.shard = found.shard->index;
+            mci_hold_add(shard->named, found.record);
+            row->hold.shard = shard->index;
             row->hold.index = found.index;
         }
     }
-    mci_shard_unlock(found.shard);
+    mci_shard_unlock(shard);
+}
+
+/* A client with as many leases as it may have gets another one once some of them
+ * have ended, swept or not. */
+static void get_row(struct mci_master *master, const struct mci_call *call,
+                    const struct mci_spot *spot, struct mci_read_row *row)
+{
+    try_row(master, call, spot, row);
+    if (row->err == MC_ERR_NO_AVAILABLE_HANDLE &&
+        mci_reclaim_due(master, call->now_ns)) {
+        try_row(master, call, spot, row);
+    }
 }
 
 static void look_row(struct mci_master *master, const struct mci_call *call,
@@ -143,10 +154,7 @@ static void look_row(struct mci_master *master, const struct mci_call *call,
     struct found found = find(master, spot);
     row->err = code_of(&found);
     if (row->err == MC_OK) {
-        row->media = found.record->marks & MCI_MARK_MEDIA;
-        row->size = found.record->size;
-        row->version = found.record->number;
-        tell_places(master, &found, row);
+        mci_version_tell(master, found.shard, found.index, row);
     }
     mci_shard_unlock(found.shard);
 }
@@ -155,6 +163,7 @@ static void clear_row(struct mci_read_row *row)
 {
     row->place_count = 0;
     row->hold = (struct mci_hold){.index = 0};
+    row->lease = (struct mci_lease){.number = 0};
     row->media = 0;
     row->size = 0;
     row->version = 0;
@@ -226,9 +235,9 @@ static void release(struct mci_master *master, const struct mci_hold *hold)
     mci_leavings_init(&leavings);
     mci_shard_lock(shard);
     struct mci_record *record = mci_pool_at(&shard->pool, hold->index);
-    record->holds--;
-    if (record->state == MCI_RECORD_HELD && record->holds == 0) {
-        mci_limbo_free(shard, hold->index, &leavings);
+    mci_hold_drop(shard->named, record);
+    if (record->state == MCI_RECORD_HELD) {
+        mci_version_let_go(shard, hold->index, &leavings);
     }
     mci_shard_unlock(shard);
     mci_leavings_clear(master, &leavings);
@@ -326,7 +335,9 @@ static void probe_key(struct mci_master *master, const struct mci_call *call,
     if (found.state == MC_OBJECT_READABLE) {
         const struct mci_record *record = found.record;
         struct mc_view tag = mci_label_tag(record->label);
-        uint64_t until_ns = mci_lease_until(master, record, false);
+        const struct mci_lease_asking asking = {
+            .master = master, .shard = found.shard, .now_ns = call->now_ns};
+        uint64_t until_ns = mci_lease_until(&asking, record);
         probe->media = record->marks & MCI_MARK_MEDIA;
         probe->size = record->size;
         probe->version = record->number;

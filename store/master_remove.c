@@ -33,8 +33,9 @@ static enum mc_err unlink_key(const struct removal *removal,
                    : MC_ERR_OBJECT_NOT_FOUND;
     }
     const struct mci_record *record = mci_pool_at(&shard->pool, index);
-    if (!removal->force && mci_lease_until(removal->master, record, false) >
-                               removal->call->now_ns) {
+    const struct mci_lease_asking asking = {
+        .master = removal->master, .shard = shard, .now_ns = change->now_ns};
+    if (!removal->force && mci_lease_until(&asking, record) > asking.now_ns) {
         return MC_ERR_OBJECT_HAS_LEASE;
     }
     mci_version_unlink(change, index);

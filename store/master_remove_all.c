@@ -36,9 +36,12 @@ static bool may_remove(const struct clearing *clearing,
                        const struct mci_record *record)
 {
     const struct removal *removal = clearing->removal;
+    const struct mci_lease_asking asking = {.master = removal->master,
+                                            .shard = clearing->shard,
+                                            .now_ns = removal->call->now_ns};
     return record->label->tenant == removal->tenant->index &&
-           (removal->force || mci_lease_until(removal->master, record, false) <=
-                                  removal->call->now_ns);
+           (removal->force ||
+            mci_lease_until(&asking, record) <= asking.now_ns);
 }
 
 /* Unlinks what one reservation and one set of leavings has room for; true if

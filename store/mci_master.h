@@ -227,12 +227,38 @@ uint64_t mci_master_release_ns(const struct mci_master *master);
 
 /* ---- reading ---------------------------------------------------------- */
 
-/* Answers where the bytes are and takes a lease. Rows: -704, -703 (being
- * written), -400. */
+/* Answers where the bytes are and takes a lease; with want_lease one with a name,
+ * which is the row's own. Rows: -704, -703 (being written), -400; -200
+ * (MC_LEASES_MAX), -11 (both: a named one). */
 MC_CHECK_RESULT enum mc_err mci_master_get(struct mci_master *master,
                                            const struct mci_call *call,
                                            struct mci_read_row *rows,
                                            size_t count);
+
+/* Leases with names, which rows of get that want one took; by lease and version,
+ * of the same client. A renewed one ends a read lease from now on, an hour after it
+ * was taken at the latest; the row answers the time that is left, and anew what and
+ * where the version is, which may be unlinked by now.
+ * Rows: -707 (it is over, released, unknown or another client's, or all that is
+ * left of the version stands on segments that are gone). */
+MC_CHECK_RESULT enum mc_err mci_master_lease_renew(struct mci_master *master,
+                                                   const struct mci_call *call,
+                                                   struct mci_read_row *rows,
+                                                   size_t count);
+
+/* They end now; what nothing else keeps is free at once. Rows: 0, whatever they
+ * name; their leases are cleared. */
+MC_CHECK_RESULT enum mc_err
+mci_master_lease_release(struct mci_master *master, const struct mci_call *call,
+                         struct mci_read_row *rows, size_t count);
+
+/* For readers in this process: holds the version while bytes of it are copied,
+ * to be given back by mci_master_release; nothing where there is no copy in
+ * memory. Answers as renew does, and extends nothing. Rows: -707. */
+MC_CHECK_RESULT enum mc_err mci_master_lease_hold(struct mci_master *master,
+                                                  const struct mci_call *call,
+                                                  struct mci_read_row *rows,
+                                                  size_t count);
 
 /* As get, without lease, hold or count: for those who look and do not read.
  * Where the bytes are may be untrue as soon as it is told. */

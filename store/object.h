@@ -32,7 +32,7 @@ enum mci_record_state {
     MCI_RECORD_READABLE = 2, /* in the chain, its copies in lanes */
     MCI_RECORD_COPY = 3,     /* a further memory copy of a version */
     MCI_RECORD_LIMBO = 4,    /* unlinked, leased; in the limbo heap */
-    MCI_RECORD_HELD = 5,     /* unlinked, waits for its last hold only */
+    MCI_RECORD_HELD = 5,     /* unlinked, waits for holds and named leases */
     MCI_RECORD_DOUBTFUL = 6  /* an attempt ended in doubt; its range is in
                                 quarantine; in the chain and the doubtful queue */
 };
@@ -70,9 +70,13 @@ struct mci_record {
     uint32_t next;
     uint32_t extent; /* 0: no copy in memory */
     uint32_t place;  /* of the copy, in granules of its space */
-    uint32_t holds;  /* readers inside this process */
+    union {
+        uint32_t holds; /* readers inside this process */
+        uint32_t named; /* is_named: the first of its leases, which has them */
+    } by;               /* named.h alone looks at it */
     uint16_t segment;
-    uint8_t state;
+    uint8_t state : 7;
+    uint8_t is_named : 1; /* it has leases with names */
     uint8_t marks;
 };
 _Static_assert(sizeof(struct mci_record) == 72, "a record is 72 bytes");

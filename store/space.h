@@ -50,4 +50,8 @@ void mci_lane_leave(struct mci_master *master, struct mci_shard *shard,
                     uint32_t index, unsigned marks);
 void mci_lane_to_tail(struct mci_master *master, struct mci_shard *shard,
                       uint32_t index, unsigned marks);
+/* A lease of the version was given back before its end: what was noted of the
+ * lane holds no more. */
+void mci_lane_unblock(struct mci_master *master, struct mci_shard *shard,
+                      uint32_t index, unsigned marks);
 #endif

@@ -2,6 +2,7 @@
 #include "sweep.h"
 
 #include "evict.h"
+#include "lease.h"
 #include "media.h"
 #include "space.h"
 #include "version.h"
@@ -24,16 +25,34 @@ static bool drain_limbo(struct mci_shard *shard, uint64_t now_ns,
             return false;
         }
         uint32_t index = mci_limbo_pop(pool, &shard->limbo);
-        if (mci_pool_at(pool, index)->holds > 0) {
-            mci_pool_at(pool, index)->state = MCI_RECORD_HELD;
-            continue;
-        }
-        mci_limbo_free(shard, index, leavings);
+        mci_pool_at(pool, index)->state = MCI_RECORD_HELD;
+        mci_version_let_go(shard, index, leavings);
     }
     uint64_t next_ns = shard->limbo != 0
                            ? mci_pool_at(pool, shard->limbo)->lease_ns
                            : MCI_NEVER;
     atomic_store_explicit(&shard->limbo_ns, next_ns, memory_order_relaxed);
+    return true;
+}
+
+/* Likewise drops the named leases that have ended. */
+static bool drop_named(struct mci_master *master, struct mci_shard *shard,
+                       uint64_t now_ns, struct mci_leavings *leavings,
+                       bool *found)
+{
+    uint32_t lease = mci_named_first(shard->named);
+    while (lease != 0 && shard->named->all[lease].until_ns <= now_ns) {
+        if (!mci_leavings_have_room(leavings)) {
+            return false;
+        }
+        mci_lease_drop(master, shard, lease, leavings);
+        *found = true;
+        lease = mci_named_first(shard->named);
+    }
+    atomic_store_explicit(&shard->named_ns,
+                          lease != 0 ? shard->named->all[lease].until_ns
+                                     : MCI_NEVER,
+                          memory_order_relaxed);
     return true;
 }
 
@@ -97,7 +116,8 @@ bool mci_reclaim_shard(struct mci_master *master, struct mci_shard *shard,
         struct mci_leavings leavings;
         mci_leavings_init(&leavings);
         mci_shard_lock(shard);
-        is_done = drain_limbo(shard, now_ns, &leavings);
+        is_done = drop_named(master, shard, now_ns, &leavings, &found) &&
+                  drain_limbo(shard, now_ns, &leavings);
         if (is_done && atomic_load_explicit(&shard->soft_ns,
                                             memory_order_relaxed) <= now_ns) {
             found |= let_soft_pins_end(master, shard, now_ns);
@@ -115,7 +135,10 @@ static uint64_t due_of(const struct mci_shard *shard)
         atomic_load_explicit(&shard->limbo_ns, memory_order_relaxed);
     uint64_t soft_ns =
         atomic_load_explicit(&shard->soft_ns, memory_order_relaxed);
-    return limbo_ns < soft_ns ? limbo_ns : soft_ns;
+    uint64_t named_ns =
+        atomic_load_explicit(&shard->named_ns, memory_order_relaxed);
+    uint64_t first_ns = limbo_ns < soft_ns ? limbo_ns : soft_ns;
+    return named_ns < first_ns ? named_ns : first_ns;
 }
 
 bool mci_reclaim_due(struct mci_master *master, uint64_t now_ns)

@@ -120,6 +120,23 @@ uint32_t mci_copy_next(const struct mci_shard *shard, uint32_t copy)
     return extras ? extras->copies : 0;
 }
 
+void mci_version_tell(struct mci_master *master, const struct mci_shard *shard,
+                      uint32_t index, struct mci_read_row *row)
+{
+    const struct mci_record *version = mci_pool_at(&shard->pool, index);
+    row->media = version->marks & MCI_MARK_MEDIA;
+    row->size = version->size;
+    row->version = version->number;
+    uint32_t copy = mci_copy_first(shard, index);
+    for (; copy != 0; copy = mci_copy_next(shard, copy)) {
+        const struct mci_record *record = mci_pool_at(&shard->pool, copy);
+        struct mci_place *place = &row->places[row->place_count++];
+        struct mci_space *space = mci_space_at(master, record->segment);
+        place->offset = mci_place_offset(space, record);
+        place->segment = atomic_load(&space->id);
+    }
+}
+
 /* ---- lanes ------------------------------------------------------------- */
 
 void mci_version_enter_lanes(struct mci_master *master, struct mci_shard *shard,
@@ -221,6 +238,34 @@ void mci_limbo_free(struct mci_shard *shard, uint32_t index,
     mci_record_free(shard, index, leavings);
 }
 
+bool mci_version_is_kept(const struct mci_shard *shard,
+                         const struct mci_record *record)
+{
+    return record->is_named || mci_holds(shard->named, record) > 0;
+}
+
+void mci_version_let_go(struct mci_shard *shard, uint32_t index,
+                        struct mci_leavings *leavings)
+{
+    if (!mci_version_is_kept(shard, mci_pool_at(&shard->pool, index))) {
+        mci_limbo_free(shard, index, leavings);
+    }
+}
+
+/* Named leases that are over and were not swept keep nothing. */
+static void drop_ended(const struct mci_change *change, uint32_t index)
+{
+    struct mci_shard *shard = change->shard;
+    const struct mci_record *record = mci_pool_at(&shard->pool, index);
+    if (mci_named_live(shard->named, record, change->now_ns) != 0) {
+        return;
+    }
+    while (record->is_named) {
+        mci_lease_drop(change->master, shard, record->by.named,
+                       change->leavings);
+    }
+}
+
 void mci_version_retire(const struct mci_change *change, uint32_t index)
 {
     struct mci_shard *shard = change->shard;
@@ -233,7 +278,9 @@ void mci_version_retire(const struct mci_change *change, uint32_t index)
     if (record->lease_ns < unspent_ns) {
         record->lease_ns = unspent_ns;
     }
-    if (record->lease_ns <= change->now_ns && record->holds == 0) {
+    drop_ended(change, index);
+    if (record->lease_ns <= change->now_ns &&
+        !mci_version_is_kept(shard, record)) {
         mci_record_free(shard, index, change->leavings);
         return;
     }
@@ -359,11 +406,7 @@ void mci_version_drop_copy(const struct mci_change *change, uint32_t index,
         mci_media_from(&media, version, MC_MEDIUM_CPU);
         mci_media_change(change->master, shard, &media, change->reserved);
     }
-    uint64_t unspent_ns = mci_lease_unspent(version);
-    retire_range(change, &range,
-                 version->lease_ns > unspent_ns ? version->lease_ns
-                                                : unspent_ns,
-                 carrier);
+    retire_range(change, &range, mci_lease_last(shard, version), carrier);
 }
 
 void mci_version_drop_disk(const struct mci_change *change, uint32_t index)

@@ -43,6 +43,10 @@ void mci_chain_remove(struct mci_master *master, struct mci_shard *shard,
 uint32_t mci_copy_first(const struct mci_shard *shard, uint32_t index);
 uint32_t mci_copy_next(const struct mci_shard *shard, uint32_t copy);
 
+/* Tells in a row what and where a version is. */
+void mci_version_tell(struct mci_master *master, const struct mci_shard *shard,
+                      uint32_t index, struct mci_read_row *row);
+
 /* ---- changing --------------------------------------------------------- */
 
 struct mci_change {
@@ -94,8 +98,17 @@ void mci_version_drop_disk(const struct mci_change *change, uint32_t index);
 void mci_version_leave_disk(struct mci_master *master,
                             const struct mci_record *record);
 
-/* An unlinked record waits for its lease and holds, or goes at once. */
+/* An unlinked record waits for its leases and holds, or goes at once. */
 void mci_version_retire(const struct mci_change *change, uint32_t index);
+
+/* One of the holds or named leases that a record in state HELD waited for is
+ * gone: with the last of them it is freed. */
+void mci_version_let_go(struct mci_shard *shard, uint32_t index,
+                        struct mci_leavings *leavings);
+
+/* Whether holds or named leases keep an unlinked record whose deadline is past. */
+bool mci_version_is_kept(const struct mci_shard *shard,
+                         const struct mci_record *record);
 
 /* A sign of life of an open attempt's writer. */
 void mci_attempt_used(const struct mci_change *change, uint32_t index,

@@ -57,8 +57,9 @@ static struct mci_writer *find_unused(struct mci_master *master)
 {
     for (uint32_t id = 1; id <= master->writer_count; id++) {
         struct mci_writer *writer = mci_writer_at(master, id);
-        if (!writer->is_used &&
-            atomic_load(&writer->last_serial) < SERIAL_MASK / 2) {
+        if (!writer->is_used && atomic_load(&writer->leases) == 0 &&
+            atomic_load(&writer->last_serial) < SERIAL_MASK / 2 &&
+            atomic_load(&writer->last_lease) < SERIAL_MASK / 2) {
             return writer;
         }
     }
@@ -194,6 +195,31 @@ uint64_t mci_writer_number(struct mci_writer *writer)
                           memory_order_relaxed);
     return (uint64_t)writer->id << MCI_SERIAL_BITS | (serial & SERIAL_MASK);
 }
+
+/* ---- leases ------------------------------------------------------------ */
+
+enum mc_err mci_writer_lease(struct mci_writer *writer, uint64_t *number_out)
+{
+    uint32_t leases =
+        atomic_fetch_add_explicit(&writer->leases, 1, memory_order_relaxed);
+    if (leases >= MC_LEASES_MAX) {
+        mci_writer_unlease(writer);
+        return MC_ERR_NO_AVAILABLE_HANDLE;
+    }
+    uint64_t serial = atomic_fetch_add_explicit(&writer->last_lease, 1,
+                                                memory_order_relaxed) +
+                      1;
+    *number_out =
+        (uint64_t)writer->id << MCI_SERIAL_BITS | (serial & SERIAL_MASK);
+    return MC_OK;
+}
+
+void mci_writer_unlease(struct mci_writer *writer)
+{
+    atomic_fetch_sub_explicit(&writer->leases, 1, memory_order_relaxed);
+}
+
+/* ---- fates ------------------------------------------------------------- */
 
 enum mci_fate mci_fate_get(struct mci_master *master, uint64_t number)
 {

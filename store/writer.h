@@ -2,7 +2,8 @@
 /* writer.h - client incarnations: their attempts' numbers and fates.
  *
  * An attempt's number is its client's id above a serial of that client; ids are
- * used again, serials go on, so no number comes twice. Fates are two bits and a
+ * used again, serials go on, so no number comes twice. Named leases have numbers of
+ * the same form, and an id waits until the last of its leases is gone. Fates are two bits and a
  * generation in one atomic byte for each of the last MCI_FATES attempts.
  * Threads: any thread.
  */
@@ -22,6 +23,12 @@ void mci_writer_leave(struct mci_writer *writer);
 
 /* The number of a new attempt, whose fate is open now. */
 uint64_t mci_writer_number(struct mci_writer *writer);
+
+/* The number of one more named lease. Errors: -200 (too many). */
+MC_CHECK_RESULT enum mc_err mci_writer_lease(struct mci_writer *writer,
+                                             uint64_t *number_out);
+/* One that is dropped. */
+void mci_writer_unlease(struct mci_writer *writer);
 
 static inline uint32_t mci_number_client(uint64_t number)
 {

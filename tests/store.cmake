@@ -7,7 +7,7 @@ endforeach()
 foreach(room extent extent_claim numbers segment regex slots control_job http)
   mc_test(store ${room} LINK ${store_parts})
 endforeach()
-foreach(proof events goings leases attempts evict pins log meanwhile model spent
+foreach(proof events goings leases named attempts evict pins log meanwhile model spent
     doubt quota place)
   mc_test(store store_${proof} SOURCES support/store_rig.c LINK ${store_parts})
 endforeach()

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_store_model.c - long random series of calls beside a plain model of what
  * they should answer, say and leave behind: a handful of keys, every kind of
- * attempt open at once, memory and disk, leases that run out, tags that are
- * kept. There is always room, and the log is always read.
+ * attempt open at once, memory and disk, leases that run out, leases with
+ * names on versions old and new, bytes that only leases keep, tags that are kept. There is always room, and the log is always read.
  */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "mci_extent.h"
 #include "store_rig.h"
 #include "suite.h"
 
@@ -18,6 +19,8 @@
 #define ASKED_MS 4000
 #define TEXT_MAX 4096
 #define TAG_MAX 16
+#define LEASES 12
+#define GHOSTS 256
 
 enum kind { BY_PUT, BY_UPSERT, BY_PROMOTE };
 enum fate { IS_OPEN, WAS_COMMITTED, WAS_REFUSED, WAS_DROPPED };
@@ -42,8 +45,26 @@ struct object {
     uint64_t asked_ns;
 };
 
+/* A lease with a name; its row says which. */
+struct lease {
+    struct mci_read_row row; /* lease.number 0: none, or given back */
+    uint32_t key;
+    uint64_t version;
+    uint64_t until_ns;
+};
+
+/* Bytes that only leases keep: of a version that was unlinked, or of a copy that
+ * went alone. */
+struct ghost {
+    uint64_t bytes;   /* 0: none */
+    uint64_t version; /* 0: a copy */
+    uint64_t until_ns;
+};
+
 struct model {
     struct rig rig;
+    struct lease leases[LEASES];
+    struct ghost ghosts[GHOSTS];
     struct object objects[KEYS];
     struct attempt attempts[OPEN_MAX]; /* the last ones, open and ended */
     uint32_t next;
@@ -97,6 +118,72 @@ static void expect_said(struct model *model, const char *what)
     ck_assert_msg(strcmp(events, model->said) == 0, "%s: %s, not %s", what,
                   events, model->said);
     model->said[0] = '\0';
+}
+
+/* ---- what leases keep ------------------------------------------------------ */
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The last deadline of leases with names on a version; 0: it has none. */
+static uint64_t named_until(const struct model *model, uint64_t version)
+{
+    uint64_t until_ns = 0;
+    for (uint32_t i = 0; i < LEASES; i++) {
+        const struct lease *lease = &model->leases[i];
+        if (lease->row.lease.number != 0 && lease->version == version) {
+            until_ns = later(until_ns, lease->until_ns);
+        }
+    }
+    return until_ns;
+}
+
+static bool is_kept(const struct model *model, const struct ghost *ghost)
+{
+    uint64_t until_ns = ghost->until_ns;
+    if (ghost->version != 0) {
+        until_ns = later(until_ns, named_until(model, ghost->version));
+    }
+    return ghost->bytes != 0 && until_ns > model->rig.now_ns;
+}
+
+static void add_ghost(struct model *model, const struct object *object,
+                      uint64_t version)
+{
+    const uint64_t mask = MCI_EXTENT_GRANULE_DEFAULT - 1;
+    uint32_t i = 0;
+    while (i < GHOSTS && is_kept(model, &model->ghosts[i])) {
+        i++;
+    }
+    ck_assert_uint_lt(i, GHOSTS);
+    model->ghosts[i] = (struct ghost){.bytes = (object->size + mask) & ~mask,
+                                      .version = version,
+                                      .until_ns = object->lease_ns};
+    if (version == 0) {
+        model->ghosts[i].until_ns =
+            later(object->lease_ns, named_until(model, object->version));
+    }
+}
+
+/* The object's version is unlinked. */
+static void leave_bytes(struct model *model, const struct object *object)
+{
+    if (object->media & MC_MEDIUM_CPU) {
+        add_ghost(model, object, object->version);
+    }
+}
+
+static uint64_t kept_bytes(struct model *model)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < GHOSTS; i++) {
+        struct ghost *ghost = &model->ghosts[i];
+        *ghost = is_kept(model, ghost) ? *ghost : (struct ghost){.bytes = 0};
+        bytes += ghost->bytes;
+    }
+    return bytes;
 }
 
 /* ---- writing --------------------------------------------------------------- */
@@ -192,6 +279,7 @@ static void publish(struct model *model, struct attempt *attempt)
                            .version = ++model->versions};
     if (object->is_readable) {
         say_removed(model, attempt->key, object->media, true);
+        leave_bytes(model, object);
     }
     bool is_tagged = attempt->tag[0] != '\0';
     memcpy(fresh.tag, is_tagged ? attempt->tag : object->tag, TAG_MAX);
@@ -292,6 +380,7 @@ static void do_get(struct model *model)
     ck_assert_uint_eq(row.place_count, (object->media & MC_MEDIUM_CPU) != 0);
     ck_assert_uint_eq(row.media, object->media);
     object->lease_ns = model->rig.now_ns + LEASE_MS * MS;
+    object->asked_ns = 0; /* it would end before */
     ck_assert_uint_eq(row.lease_left_ns, LEASE_MS * MS);
     rig_release(&model->rig, &row);
 }
@@ -305,19 +394,108 @@ static void do_exist(struct model *model)
         object->is_readable ? model->rig.now_ns + ASKED_MS * MS : 0;
 }
 
+/* ---- leases with names ----------------------------------------------------- */
+
+/* A lease of the version that is readable is a use of it. */
+static void note_use(struct model *model, struct lease *lease)
+{
+    uint64_t now_ns = model->rig.now_ns;
+    struct object *object = &model->objects[lease->key];
+    lease->until_ns = now_ns + LEASE_MS * MS;
+    if (object->is_readable && object->version == lease->version) {
+        object->asked_ns =
+            object->asked_ns > now_ns ? now_ns + ASKED_MS * MS : 0;
+    }
+}
+
+static void expect_places(const struct model *model, const struct lease *lease)
+{
+    const struct object *object = &model->objects[lease->key];
+    if (object->is_readable && object->version == lease->version) {
+        ck_assert_uint_eq(lease->row.size, object->size);
+        ck_assert_uint_eq(lease->row.media, object->media);
+        ck_assert_uint_eq(lease->row.place_count,
+                          (object->media & MC_MEDIUM_CPU) != 0);
+    }
+}
+
+static void do_lease(struct model *model)
+{
+    uint32_t key = (uint32_t)draw(model, KEYS);
+    const struct object *object = &model->objects[key];
+    struct lease *lease = &model->leases[draw(model, LEASES)];
+    if (lease->row.lease.number != 0 && lease->until_ns > model->rig.now_ns) {
+        return;
+    }
+    struct lease fresh = {.row = rig_lease(&model->rig, names[key]),
+                          .key = key,
+                          .version = object->version};
+    if (!object->is_readable) {
+        ck_assert_int_eq(fresh.row.err, absent_code(model, key));
+        ck_assert_uint_eq(fresh.row.lease.number, 0);
+        return;
+    }
+    ck_assert_int_eq(fresh.row.err, MC_OK);
+    ck_assert_uint_eq(fresh.row.lease_left_ns, LEASE_MS * MS);
+    *lease = fresh;
+    note_use(model, lease);
+    expect_places(model, lease);
+}
+
+/* What a version that is only on disk leaves behind has no bytes to be read. */
+static bool may_renew(const struct model *model, const struct lease *lease)
+{
+    const struct object *object = &model->objects[lease->key];
+    bool has_bytes = object->is_readable && object->version == lease->version;
+    for (uint32_t i = 0; i < GHOSTS && !has_bytes; i++) {
+        has_bytes = model->ghosts[i].bytes != 0 &&
+                    model->ghosts[i].version == lease->version;
+    }
+    return has_bytes && lease->row.lease.number != 0 &&
+           lease->until_ns > model->rig.now_ns;
+}
+
+static void do_renew(struct model *model)
+{
+    struct lease *lease = &model->leases[draw(model, LEASES)];
+    bool only_holds = draw(model, 3) == 0;
+    bool goes_on = may_renew(model, lease);
+    enum mc_err err = only_holds ? rig_lease_hold(&model->rig, &lease->row)
+                                 : rig_lease_renew(&model->rig, &lease->row);
+    ck_assert_msg(err == (goes_on ? MC_OK : MC_ERR_LEASE_EXPIRED),
+                  "renewal of a lease on %s: %d", names[lease->key], err);
+    if (!goes_on) {
+        return;
+    }
+    if (!only_holds) {
+        note_use(model, lease);
+    }
+    ck_assert_uint_eq(lease->row.lease_left_ns,
+                      lease->until_ns - model->rig.now_ns);
+    expect_places(model, lease);
+    rig_release(&model->rig, &lease->row);
+}
+
+static void do_let_go(struct model *model)
+{
+    struct lease *lease = &model->leases[draw(model, LEASES)];
+    rig_lease_release(&model->rig, &lease->row);
+}
+
 /* ---- removing -------------------------------------------------------------- */
 
 static uint64_t left_ns(const struct model *model, const struct object *object)
 {
     uint64_t now_ns = model->rig.now_ns;
-    uint64_t until_ns = object->lease_ns > object->asked_ns ? object->lease_ns
-                                                            : object->asked_ns;
+    uint64_t until_ns = later(later(object->lease_ns, object->asked_ns),
+                              named_until(model, object->version));
     return until_ns > now_ns ? until_ns - now_ns : 0;
 }
 
 static void drop(struct model *model, uint32_t key)
 {
     say_removed(model, key, model->objects[key].media, false);
+    leave_bytes(model, &model->objects[key]);
     model->objects[key] = (struct object){.is_readable = false};
 }
 
@@ -399,6 +577,9 @@ static void do_lose(struct model *model)
         drop(model, key);
     } else if (code == 0) {
         object->media &= ~medium;
+        if (medium == MC_MEDIUM_CPU) {
+            add_ghost(model, object, 0);
+        }
         say(model, '-', mc_medium_name(medium), key, ' ');
     }
 }
@@ -427,6 +608,10 @@ static void compare_state(struct model *model)
     }
     ck_assert_uint_eq(rig_stats(&model->rig).objects, readable);
     ck_assert(mci_master_check(model->rig.master));
+    rig_sweep(&model->rig);
+    ck_assert_uint_eq(rig_stats(&model->rig).leased_only_bytes,
+                      kept_bytes(model));
+    ck_assert(mci_master_check(model->rig.master));
 }
 
 static void do_pass(struct model *model)
@@ -442,15 +627,12 @@ static const struct {
     void (*run)(struct model *model);
     uint64_t share; /* in a hundred */
 } doings[] = {
-    {"start", do_start, 34},
-    {"end", do_end, 20},
-    {"revoke", do_revoke, 5},
-    {"get", do_get, 8},
-    {"exist", do_exist, 6},
-    {"remove", do_remove, 7},
-    {"remove_all", do_remove_all, 1},
-    {"offload", do_offload, 7},
-    {"lose", do_lose, 8},
+    {"start", do_start, 28},    {"end", do_end, 16},
+    {"revoke", do_revoke, 5},   {"get", do_get, 5},
+    {"exist", do_exist, 5},     {"lease", do_lease, 6},
+    {"renew", do_renew, 6},     {"let_go", do_let_go, 3},
+    {"remove", do_remove, 7},   {"remove_all", do_remove_all, 1},
+    {"offload", do_offload, 7}, {"lose", do_lose, 7},
     {"pass", do_pass, 4},
 };
 

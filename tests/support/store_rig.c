@@ -250,6 +250,39 @@ void rig_release(struct rig *rig, struct mci_read_row *row)
     mci_master_release(rig->master, row, 1);
 }
 
+struct mci_read_row rig_lease(struct rig *rig, const char *key)
+{
+    struct mci_read_row row = {.key = mc_view_str(key), .want_lease = true};
+    rig->now_ns += TICK_NS;
+    struct mci_call call = rig_call(rig);
+    enum mc_err err = mci_master_get(rig->master, &call, &row, 1);
+    row.err = err == MC_OK ? row.err : err;
+    return row;
+}
+
+/* The code of the call is that of a single row. */
+enum mc_err rig_lease_renew(struct rig *rig, struct mci_read_row *row)
+{
+    struct mci_call call = rig_call(rig);
+    (void)!mci_master_lease_renew(rig->master, &call, row, 1);
+    return row->err;
+}
+
+enum mc_err rig_lease_hold(struct rig *rig, struct mci_read_row *row)
+{
+    struct mci_call call = rig_call(rig);
+    (void)!mci_master_lease_hold(rig->master, &call, row, 1);
+    return row->err;
+}
+
+void rig_lease_release(struct rig *rig, struct mci_read_row *row)
+{
+    struct mci_call call = rig_call(rig);
+    ck_assert_int_eq(mci_master_lease_release(rig->master, &call, row, 1),
+                     MC_OK);
+    ck_assert_int_eq(row->err, MC_OK);
+}
+
 int64_t rig_exist(struct rig *rig, const char *key)
 {
     struct mc_view view = mc_view_str(key);

@@ -86,6 +86,11 @@ enum mc_err rig_put(struct rig *rig, const char *spec, uint64_t size);
 enum mc_err rig_upsert(struct rig *rig, const char *spec, uint64_t size);
 struct mci_read_row rig_get(struct rig *rig, const char *key, bool want_hold);
 void rig_release(struct rig *rig, struct mci_read_row *row);
+/* A get that takes a lease with a name; what becomes of such a lease. */
+struct mci_read_row rig_lease(struct rig *rig, const char *key);
+enum mc_err rig_lease_renew(struct rig *rig, struct mci_read_row *row);
+enum mc_err rig_lease_hold(struct rig *rig, struct mci_read_row *row);
+void rig_lease_release(struct rig *rig, struct mci_read_row *row);
 int64_t rig_exist(struct rig *rig, const char *key);
 int64_t rig_remove(struct rig *rig, const char *key, bool force);
 uint64_t rig_remove_all(struct rig *rig, bool force);
