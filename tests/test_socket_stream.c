@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,6 +128,52 @@ static void *send_flow(void *ctx)
         mci_stream_send_all(flow->stream, flow->bytes, flow->len, pair_soon());
     return NULL;
 }
+
+static int room_of(const struct mci_stream *stream)
+{
+    int room = 0;
+    socklen_t len = sizeof room;
+    ck_assert_int_eq(
+        getsockopt(mci_stream_fd(stream), SOL_SOCKET, SO_SNDBUF, &room, &len),
+        0);
+    return room;
+}
+
+START_TEST(within_a_host_the_bytes_under_way_are_bounded)
+{
+    struct duo duo = open_duo();
+    ck_assert_int_gt(room_of(duo.a), 1 << 20); /* else it proves nothing */
+    mci_stream_tune_for_bulk(duo.a);
+    ck_assert_int_lt(room_of(duo.a), 1 << 20);
+    ck_assert_int_gt(room_of(duo.b), 1 << 20);
+    close_duo(duo);
+}
+END_TEST
+
+/* Two addresses of one machine look like two hosts. */
+START_TEST(between_hosts_the_system_bounds_the_bytes_under_way)
+{
+    struct sockaddr_in own = {.sin_family = AF_INET,
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)};
+    struct sockaddr_in peer = {.sin_family = AF_INET,
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof peer;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    struct mci_stream *stream = NULL;
+    ck_assert_int_eq(bind(listener, (struct sockaddr *)&peer, len), 0);
+    ck_assert_int_eq(listen(listener, 1), 0);
+    ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&peer, &len), 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&own, sizeof own), 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&peer, len), 0);
+    ck_assert_int_eq(mci_stream_accept(fd, NULL, &stream), MC_OK);
+    int before = room_of(stream);
+    mci_stream_tune_for_bulk(stream);
+    ck_assert_int_eq(room_of(stream), before);
+    mci_stream_close(stream);
+    (void)close(listener);
+}
+END_TEST
 
 START_TEST(a_long_message_arrives_whole)
 {
@@ -303,6 +351,8 @@ int main(void)
     tcase_add_test(moves, nothing_there_is_no_error);
     tcase_add_test(moves, asking_for_nothing_moves_nothing);
     tcase_add_test(moves, a_full_socket_moves_what_fits_and_then_nothing);
+    tcase_add_test(moves, within_a_host_the_bytes_under_way_are_bounded);
+    tcase_add_test(moves, between_hosts_the_system_bounds_the_bytes_under_way);
     tcase_add_test(moves, a_long_message_arrives_whole);
     tcase_add_test(moves, a_unix_socket_is_a_stream_too);
     tcase_add_test(moves, connecting_reaches_a_listener);

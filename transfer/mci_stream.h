@@ -44,6 +44,12 @@ void mci_stream_close(struct mci_stream *stream); /* NULL is fine */
 /* Closes so that the peer sees a reset and nothing queued is sent. */
 void mci_stream_abort(struct mci_stream *stream);
 
+/* For who will move many bytes. If both ends are on this host, no more is under
+ * way than stays in the caches: with the system's own, much greater bound the
+ * receiver would find it in memory. To other hosts the system sees best how much
+ * a path takes. */
+void mci_stream_tune_for_bulk(struct mci_stream *stream);
+
 /* Moves what can be moved; *moved_out 0: wait for mci_stream_events. Errors:
  * MC_ERR_RPC_FAIL (closed, reset, a bad handshake). An end of the stream is one
  * too. */

@@ -20,21 +20,29 @@
 #define PARTS_MAX 1024 /* of one system call (IOV_MAX) */
 #define PEER_MAX (INET6_ADDRSTRLEN + 9)
 
+/* Under way within a host. The system doubles it for what it needs itself, and
+ * the whole fits into a second cache of 1 MiB with some of the bytes' own
+ * memory. Less costs wake-ups, more costs misses: of a get of 1 MiB the copies
+ * take two thirds. */
+#define NEAR_BYTES (384 << 10)
+
 struct mci_stream {
     int fd;
     struct mci_tls_session *session; /* NULL: none */
     char peer[PEER_MAX];
 };
 
+union end { /* of a connection */
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
 /* ---- life ----------------------------------------------------------------- */
 
 static void name_peer(struct mci_stream *stream)
 {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in v4;
-        struct sockaddr_in6 v6;
-    } u;
+    union end u;
     socklen_t len = sizeof u;
     char text[INET6_ADDRSTRLEN] = "?";
     memset(&u, 0, sizeof u);
@@ -106,6 +114,36 @@ void mci_stream_abort(struct mci_stream *stream)
     (void)setsockopt(stream->fd, SOL_SOCKET, SO_LINGER, &at_once,
                      sizeof at_once);
     mci_stream_close(stream);
+}
+
+/* ---- how much is under way ------------------------------------------------- */
+
+static bool is_one_host(const union end *a, const union end *b)
+{
+    if (a->any.sa_family != b->any.sa_family) {
+        return false;
+    }
+    if (a->any.sa_family == AF_INET6) {
+        return memcmp(&a->v6.sin6_addr, &b->v6.sin6_addr,
+                      sizeof a->v6.sin6_addr) == 0;
+    }
+    return a->any.sa_family == AF_INET &&
+           a->v4.sin_addr.s_addr == b->v4.sin_addr.s_addr;
+}
+
+void mci_stream_tune_for_bulk(struct mci_stream *stream)
+{
+    const int bytes = NEAR_BYTES;
+    union end own;
+    union end peer;
+    socklen_t own_len = sizeof own;
+    socklen_t peer_len = sizeof peer;
+    if (getsockname(stream->fd, &own.any, &own_len) == 0 &&
+        getpeername(stream->fd, &peer.any, &peer_len) == 0 &&
+        is_one_host(&own, &peer)) {
+        (void)setsockopt(stream->fd, SOL_SOCKET, SO_SNDBUF, &bytes,
+                         sizeof bytes);
+    }
 }
 
 /* ---- moving bytes ---------------------------------------------------------- */

@@ -98,6 +98,7 @@ static enum mc_err connect_link(struct mci_tcp_want *want,
         mci_free(link);
         return err;
     }
+    mci_stream_tune_for_bulk(link->stream);
     link->peer = peer;
     link->next_number = 1;
     mci_list_init(&link->in_peer);

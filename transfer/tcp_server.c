@@ -224,6 +224,7 @@ static void adopt(struct mci_task *task)
         return;
     }
     if (!err) {
+        mci_stream_tune_for_bulk(stream);
         err = mci_tcp_conn_create(thread, stream);
     }
     if (err) {
