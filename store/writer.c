@@ -248,10 +248,13 @@ void mci_fate_settle(struct mci_master *master, uint64_t number,
         mci_writer_at(master, mci_number_client(number));
     uint64_t serial = number & SERIAL_MASK;
     _Atomic uint8_t *fates = atomic_load(&writer->fates);
-    /* Fails if the place belongs to a later attempt by now. */
+    /* Fails if the place belongs to a later attempt by now; one that is whole
+     * rounds of generations later looks the same, but is not so near. */
     uint8_t open = fate_byte(serial, MCI_FATE_OPEN);
-    (void)atomic_compare_exchange_strong(&fates[serial % MCI_FATES], &open,
-                                         fate_byte(serial, fate));
+    if (atomic_load(&writer->last_serial) - serial < MCI_FATES) {
+        (void)atomic_compare_exchange_strong(&fates[serial % MCI_FATES], &open,
+                                             fate_byte(serial, fate));
+    }
     mci_writer_leave(writer);
 }
 

@@ -7,7 +7,9 @@
 #include <stdlib.h>
 
 #include "evict_rig.h"
+#include "mci_alloc.h"
 #include "suite.h"
+#include "writer.h"
 
 static struct rig rig;
 
@@ -204,6 +206,66 @@ START_TEST(fates_are_kept_for_so_many_attempts_and_no_more)
 }
 END_TEST
 
+/* The places of fates are told apart by a generation that comes again: an
+ * attempt that was open for so long must not settle another one's. */
+START_TEST(an_old_attempt_leaves_the_fates_of_new_ones_alone)
+{
+    enum { KEPT = 65536, GENERATIONS = 64 };
+    rig_open(&rig, NULL);
+    struct mci_write_row old = rig_put_start(&rig, "a", 64);
+    struct mci_writer *writer = mci_writer_at(rig.master, rig.client);
+    atomic_fetch_add(&writer->last_serial, KEPT * GENERATIONS - 1);
+    struct mci_write_row new = rig_put_start(&rig, "b", 64);
+    ck_assert_uint_eq(new.attempt.number - old.attempt.number,
+                      KEPT * GENERATIONS);
+    ck_assert_int_eq(rig_end(&rig, &old), MC_OK);
+    ck_assert_int_eq(
+        mci_master_attempt_fate(rig.master, rig.client, new.attempt),
+        MCI_FATE_OPEN);
+    ck_assert_int_eq(rig_revoke(&rig, &new), MC_OK);
+    ck_assert_int_eq(
+        mci_master_attempt_fate(rig.master, rig.client, new.attempt),
+        MCI_FATE_REFUSED);
+    (void)rig_events(&rig);
+    rig_close(&rig);
+}
+END_TEST
+
+START_TEST(fates_take_the_memory_of_their_bound_and_no_more)
+{
+    enum { KEPT = 65536 };
+    struct mci_alloc_stats before;
+    struct mci_alloc_stats after;
+    rig_open(&rig, NULL);
+    unsigned failed = 0; /* an assertion in each round would take most time */
+    for (uint32_t i = 0; i < KEPT + 1000; i++) {
+        struct mci_write_row row = rig_put_start(&rig, "a", 64);
+        failed += rig_revoke(&rig, &row) != MC_OK;
+        if (i == 0) {
+            mci_alloc_stats(&before);
+        }
+    }
+    mci_alloc_stats(&after);
+    ck_assert_uint_eq(failed, 0);
+    ck_assert_int_eq(after.bytes, before.bytes);
+    ck_assert_int_eq(after.blocks, before.blocks);
+    /* What is kept of another incarnation is its own. */
+    uint32_t other = rig_add_client(&rig, 0, NULL);
+    struct mci_call call = rig_call(&rig);
+    struct mci_write_row row = rig_row("b", 64);
+    call.client = other;
+    ck_assert_int_eq(mci_master_put_start(rig.master, &call, NULL, &row, 1),
+                     MC_OK);
+    ck_assert_int_eq(mci_master_attempt_fate(rig.master, other, row.attempt),
+                     MCI_FATE_OPEN);
+    ck_assert_int_eq(
+        mci_master_attempt_fate(rig.master, rig.client, row.attempt),
+        MCI_FATE_UNKNOWN);
+    (void)rig_events(&rig);
+    rig_close(&rig);
+}
+END_TEST
+
 START_TEST(a_client_has_so_many_attempts_open_and_no_more)
 {
     rig_open(&rig, &(struct rig_opts){.segment_bytes = 8 * MIB});
@@ -320,6 +382,8 @@ static void add_cases(Suite *suite)
     tcase = tcase_create("numbers");
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, fates_are_kept_for_so_many_attempts_and_no_more);
+    tcase_add_test(tcase, an_old_attempt_leaves_the_fates_of_new_ones_alone);
+    tcase_add_test(tcase, fates_take_the_memory_of_their_bound_and_no_more);
     tcase_add_test(tcase, a_client_has_so_many_attempts_open_and_no_more);
     tcase_add_test(tcase, a_client_id_is_used_again_and_its_numbers_are_not);
     tcase_add_test(tcase, a_segment_slot_is_used_again_under_another_id);
