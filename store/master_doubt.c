@@ -68,6 +68,19 @@ static void grip_end(struct grip *grip)
     mci_leavings_clear(grip->change.master, &grip->leavings);
 }
 
+bool mci_master_attempt_is_open(struct mci_master *master, uint64_t ref,
+                                uint64_t number)
+{
+    struct mci_shard *shard = shard_of(master, ref);
+    if (!shard) {
+        return false;
+    }
+    mci_shard_lock(shard);
+    bool is_open = find(shard, ref, number, MCI_RECORD_OPEN) != NULL;
+    mci_shard_unlock(shard);
+    return is_open;
+}
+
 enum mc_err mci_master_attempt_alive(struct mci_master *master, uint64_t ref,
                                      uint64_t number, uint64_t now_ns)
 {

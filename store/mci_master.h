@@ -187,7 +187,10 @@ mci_master_attempt_touch(struct mci_master *master, const struct mci_call *call,
  * row of its start told (row.ref); answer -300 when it is not open any more.
  *
  * alive: as touch. abandon: ends without a trace; its range is kept back until
- * until_ns, past: it is free at once. doubt: ends in doubt. */
+ * until_ns, past: it is free at once. doubt: ends in doubt. is_open: however
+ * long ago it was started, when its fate may be unknown. */
+bool mci_master_attempt_is_open(struct mci_master *master, uint64_t ref,
+                                uint64_t number);
 MC_CHECK_RESULT enum mc_err mci_master_attempt_alive(struct mci_master *master,
                                                      uint64_t ref,
                                                      uint64_t number,

@@ -303,15 +303,26 @@ void mci_registry_ending(struct mci_registry *registry,
     }
 }
 
+bool mci_entry_is_open(const struct mci_registry *registry,
+                       const struct mci_member *member,
+                       const struct mci_entry *entry)
+{
+    struct mci_master *master = registry->opts.master;
+    const struct mci_attempt attempt = {registry->opts.epoch, entry->number};
+    enum mci_fate fate =
+        mci_master_attempt_fate(master, member->client, attempt);
+    if (fate != MCI_FATE_UNKNOWN) {
+        return fate == MCI_FATE_OPEN;
+    }
+    return mci_master_attempt_is_open(master, entry->ref, entry->number);
+}
+
 /* An attempt that is not open any more leaves the book. */
 static void forget(struct mci_registry *registry, struct mci_member *member,
                    const struct mci_write_row *row)
 {
     struct mci_entry *entry = mci_book_find(&member->book, row->attempt.number);
-    if (!entry || mci_master_attempt_fate(
-                      registry->opts.master, member->client,
-                      (struct mci_attempt){registry->opts.epoch,
-                                           entry->number}) == MCI_FATE_OPEN) {
+    if (!entry || mci_entry_is_open(registry, member, entry)) {
         return;
     }
     mci_book_remove(&member->book, entry);

@@ -94,11 +94,14 @@ static void tell_closed(struct beat *beat, uint64_t number)
     }
 }
 
-static enum mci_fate fate_of(const struct beat *beat, uint64_t number)
+static void tell_if_closed(struct beat *beat, uint64_t number)
 {
-    return mci_master_attempt_fate(
+    enum mci_fate fate = mci_master_attempt_fate(
         beat->registry->opts.master, beat->member->client,
         (struct mci_attempt){beat->registry->opts.epoch, number});
+    if (fate == MCI_FATE_REFUSED || fate == MCI_FATE_UNKNOWN) {
+        tell_closed(beat, number);
+    }
 }
 
 /* A range call that was not heard of keeps the attempt alive. */
@@ -137,14 +140,15 @@ static uint32_t check_listed(struct beat *beat, uint32_t from, uint32_t to,
     for (uint32_t i = from; i < to; i++) {
         const struct mci_known_attempt *known = &beat->heartbeat->attempts[i];
         struct mci_entry *entry = mci_book_find(book, known->number);
-        enum mci_fate fate = fate_of(beat, known->number);
-        if (fate == MCI_FATE_REFUSED || fate == MCI_FATE_UNKNOWN) {
-            tell_closed(beat, known->number);
+        bool is_open =
+            entry && mci_entry_is_open(beat->registry, beat->member, entry);
+        if (!is_open) {
+            tell_if_closed(beat, known->number);
         }
         if (!entry) {
             continue;
         }
-        if (fate != MCI_FATE_OPEN) {
+        if (!is_open) {
             drop_entry(beat, entry);
             continue;
         }

@@ -169,6 +169,12 @@ void mci_grants_sign(struct mci_registry *registry,
                      const struct mci_entry *entry, uint64_t deadline_ns,
                      struct mc_grant *grants_out);
 
+/* Books hold what is open however old it is; fates are kept for the last so many
+ * attempts. book_lock is held. */
+bool mci_entry_is_open(const struct mci_registry *registry,
+                       const struct mci_member *member,
+                       const struct mci_entry *entry);
+
 /* ---- doubts and fences -------------------------------------------------- */
 
 struct mci_pending {

@@ -161,6 +161,47 @@ START_TEST(nothing_is_placed_before_the_owners_clock_is_known)
 }
 END_TEST
 
+/* What became of attempts is kept for the last 65536; what is open stays so,
+ * however many have come since. */
+START_TEST(an_attempt_older_than_all_fates_that_are_kept_stays_open)
+{
+    pair_open();
+    struct mci_write_row old = fellow_start(&writer, 0, "old", 4096);
+    fellow_know(&writer, &old, 0);
+    unsigned failed = 0; /* an assertion in each round would take most time */
+    for (int i = 0; i < 65536; i++) {
+        struct mci_write_row row = fellow_start(&writer, 1, "new", 64);
+        fellow_receipt(&owner, &row);
+        failed +=
+            row.err != MC_OK || fellow_revoke(&writer, &row, false) != MC_OK;
+    }
+    ck_assert_uint_eq(failed, 0);
+    ck_assert_int_eq(
+        mci_master_attempt_fate(cast.rig.master, writer.client, old.attempt),
+        MCI_FATE_UNKNOWN);
+    unsigned renewals = 0;
+    for (int i = 0; i < 40; i++) {
+        rig_pass(&cast.rig, BEAT_MS);
+        ck_assert_int_eq(fellow_beat(&owner), MC_OK);
+        ck_assert_int_eq(fellow_beat(&writer), MC_OK);
+        ck_assert_uint_eq(writer.pulse.closed_count, 0);
+        renewals += writer.pulse.renewal_count;
+    }
+    ck_assert_uint_gt(renewals, 0);
+    ck_assert_uint_eq(cast_stats(&cast).attempts, 1);
+    struct mci_write_row wrong = old;
+    wrong.key = mc_view_str("elsewhere");
+    ck_assert_int_eq(fellow_end(&writer, &wrong), MC_ERR_INVALID_VERSION);
+    ck_assert_uint_eq(cast_stats(&cast).attempts, 1);
+    fellow_receipt(&owner, &old);
+    ck_assert_int_eq(fellow_end(&writer, &old), MC_OK);
+    ck_assert_uint_eq(cast_stats(&cast).attempts, 0);
+    ck_assert_int_eq(fellow_beat(&writer), MC_OK);
+    ck_assert_uint_eq(writer.pulse.closed_count, 1);
+    pair_close();
+}
+END_TEST
+
 START_TEST(heartbeats_renew_the_grants_of_what_is_open)
 {
     pair_open();
@@ -536,6 +577,8 @@ int main(void)
     tcase_add_test(tcase, rows_that_failed_have_no_grants);
     tcase_add_test(tcase, nothing_is_placed_before_the_owners_clock_is_known);
     tcase_add_test(tcase, heartbeats_renew_the_grants_of_what_is_open);
+    tcase_add_test(tcase,
+                   an_attempt_older_than_all_fates_that_are_kept_stays_open);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("receipts");
     tcase_add_test(tcase, receipts_of_all_places_make_an_end_spent);
