@@ -40,7 +40,7 @@ mc_test(store master SOURCES support/store_rig.c LINK ${store_parts})
 mc_test(store object_table LINK ${store_parts})
 mc_test(store master_crowd SOURCES support/store_rig.c LINK ${store_parts}
   TIMEOUT 300)
-foreach(part "" _fences _attempts _segments _nomem _crowd)
+foreach(part "" _fences _many _attempts _segments _nomem _crowd)
   mc_test(store registry${part}
     SOURCES support/registry_rig.c support/store_rig.c LINK ${store_parts})
 endforeach()
