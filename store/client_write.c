@@ -325,6 +325,18 @@ static struct mci_call take_back_call(const struct slice *slice,
     return call;
 }
 
+/* No caller can name these attempts again. Where the master was not heard of,
+ * they would stay open, and keep others from their keys, until they were idle
+ * for the release timeout. */
+static void give_up(const struct slice *slice, const struct mci_write_row *rows,
+                    size_t count)
+{
+    const struct mci_outside *outside = slice->writing->client->outside;
+    for (size_t i = 0; i < count && outside; i++) {
+        mci_remote_attempt_give_up(outside->remote, rows[i].attempt.number);
+    }
+}
+
 /* Rows that were started and failed since are taken back. A revoke makes no
  * events and needs no room, so it does not fail where the end did. */
 static void take_back(struct slice *slice)
@@ -339,6 +351,7 @@ static void take_back(struct slice *slice)
         if (count == TAKE_BACK_ROWS || (count > 0 && i + 1 == slice->count)) {
             const struct mci_call call = take_back_call(slice, some, count);
             (void)link->ops->put_revoke(link->ctx, &call, some, count);
+            give_up(slice, some, count);
             count = 0;
         }
     }

@@ -98,6 +98,9 @@ mci_remote_segment(struct mci_remote *remote, uint32_t segment,
 bool mci_remote_attempt_touched(struct mci_remote *remote, uint64_t attempt);
 bool mci_remote_attempt_grant(struct mci_remote *remote, uint64_t attempt,
                               uint32_t place, struct mc_grant *grant_out);
+/* Nobody is at it any more, and the master could not be told: what heartbeats
+ * list no longer, it closes. Unknown ones are fine. */
+void mci_remote_attempt_give_up(struct mci_remote *remote, uint64_t attempt);
 
 /* 0 healthy, 1 not known to the master now, 2 master unreachable: by the last
  * heartbeat. */

@@ -258,3 +258,8 @@ bool mci_remote_attempt_grant(struct mci_remote *remote, uint64_t attempt,
     (void)pthread_mutex_unlock(&book->lock);
     return is_known;
 }
+
+void mci_remote_attempt_give_up(struct mci_remote *remote, uint64_t attempt)
+{
+    mci_remote_book_leave(&remote->book, attempt);
+}

@@ -33,6 +33,13 @@ mc_test(store client_loans TIMEOUT 180
   SOURCES ${client_rig} support/ctl_proxy.c LINK ${store_parts})
 mc_test(store client_again
   SOURCES ${client_rig} support/ctl_proxy.c support/fake_master.c LINK ${store_parts})
+if(TARGET mc-master)
+  mc_test(store client_stopped
+    SOURCES ${client_rig} support/master_process.c LINK ${store_parts})
+  target_compile_definitions(test_client_stopped PRIVATE
+    MC_MASTER_BINARY="$<TARGET_FILE:mc-master>")
+  add_dependencies(test_client_stopped mc-master)
+endif()
 mc_test(store client_load TIMEOUT 300 SOURCES ${client_rig}
   LINK ${store_parts})
 mc_test_over_links(client_load)
