@@ -35,6 +35,9 @@ mc_test(store client_again
   SOURCES ${client_rig} support/ctl_proxy.c support/fake_master.c LINK ${store_parts})
 mc_test(store client_late SOURCES ${client_rig} support/data_proxy.c
   LINK ${store_parts})
+mc_test(store client_given_up
+  SOURCES ${client_rig} support/data_proxy.c support/ctl_proxy.c
+  LINK ${store_parts})
 if(TARGET mc-master)
   mc_test(store client_stopped
     SOURCES ${client_rig} support/master_process.c LINK ${store_parts})
