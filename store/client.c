@@ -193,18 +193,3 @@ struct mci_call mci_client_call(const struct mc_client *client)
         .now_ns = now_ns,
         .deadline_ns = mci_clock_deadline(now_ns, client->timeout_ms)};
 }
-
-enum mc_err mci_client_refuse(int64_t *results, size_t count, enum mc_err err)
-{
-    for (size_t i = 0; results && i < count; i++) {
-        results[i] = err;
-    }
-    return err;
-}
-
-enum mc_err mci_client_check_rows(const void *keys, const int64_t *results,
-                                  size_t count)
-{
-    bool is_sound = count <= MC_ROWS_MAX && (count == 0 || (keys && results));
-    return is_sound ? MC_OK : MC_ERR_INVALID_PARAMS;
-}

@@ -49,6 +49,14 @@ enum mc_err mci_client_refuse(int64_t *results, size_t count, enum mc_err err);
 MC_CHECK_RESULT enum mc_err
 mci_client_check_rows(const void *keys, const int64_t *results, size_t count);
 
+/* Both vectors, whole, before anything is filtered or done. NULL is fine. Errors:
+ * -600. */
+MC_CHECK_RESULT enum mc_err
+mci_client_check_config(const struct mc_replicate_config *config, size_t count);
+
+/* How many copies a write may get. */
+size_t mci_client_replicas(const struct mc_replicate_config *config);
+
 /* Of a call on one key: its own code, or the row's. */
 static inline enum mc_err mci_client_code(enum mc_err err,
                                           const int64_t *result)

@@ -17,14 +17,6 @@ static void settle_result(struct mci_reading *reading, size_t i,
     reading->results[i] = pieces[0].result;
 }
 
-static void aim_whole(struct mci_piece *piece, void *data, uint64_t size)
-{
-    piece->own = (struct mc_span){.data = data, .len = size};
-    piece->spans = &piece->own;
-    piece->span_count = 1;
-    piece->len = size;
-}
-
 /* ---- into a buffer ------------------------------------------------------- */
 
 static enum mc_err aim_buffer(struct mci_reading *reading, size_t i,
@@ -37,7 +29,7 @@ static enum mc_err aim_buffer(struct mci_reading *reading, size_t i,
         !mci_reading_may_use(reading, buffer->data, buffer->len)) {
         return MC_ERR_INVALID_PARAMS;
     }
-    aim_whole(&pieces[0], buffer->data, size);
+    mci_part_set(&pieces[0].part, 0, buffer->data, size);
     return MC_OK;
 }
 
@@ -101,9 +93,6 @@ static enum mc_err measure(const struct mc_spans *list, uint64_t size,
 {
     uint64_t left = size;
     for (size_t i = 0; i < list->count; i++) {
-        if (list->spans[i].len > 0 && !list->spans[i].data) {
-            return MC_ERR_INVALID_PARAMS;
-        }
         if (left <= list->spans[i].len) {
             *count_out = i + 1;
             *last_out = left;
@@ -114,24 +103,12 @@ static enum mc_err measure(const struct mc_spans *list, uint64_t size,
     return MC_ERR_INVALID_PARAMS; /* longer than the spans */
 }
 
-static bool may_use_list(struct mci_reading *reading,
-                         const struct mc_spans *list)
-{
-    for (size_t i = 0; i < list->count; i++) {
-        if (!mci_reading_may_use(reading, list->spans[i].data,
-                                 list->spans[i].len)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static enum mc_err trim(const struct mc_spans *list, size_t count,
                         uint64_t last, struct mci_piece *piece)
 {
-    struct mc_span *spans = &piece->own;
+    struct mc_span *spans = &piece->part.own;
     if (list->spans[count - 1].len == last) {
-        piece->spans = list->spans;
+        piece->part.spans = list->spans;
         return MC_OK;
     }
     if (count > 1) {
@@ -143,7 +120,7 @@ static enum mc_err trim(const struct mc_spans *list, size_t count,
     }
     memcpy(spans, list->spans, count * sizeof *spans);
     spans[count - 1].len = last;
-    piece->spans = spans;
+    piece->part.spans = spans;
     return MC_OK;
 }
 
@@ -154,19 +131,18 @@ static enum mc_err aim_list(struct mci_reading *reading, size_t i,
     const struct mc_spans *list = &reading->lists[i];
     size_t span_count = 0;
     uint64_t last = 0;
+    const struct mci_using using = {.client = reading->client,
+                                    .use = &reading->use};
     (void)count;
-    if (!list->spans || list->count > MC_SPANS_MAX) {
+    if (!mci_using_list(&using, list)) {
         return MC_ERR_INVALID_PARAMS;
     }
     enum mc_err err = measure(list, size, &span_count, &last);
-    if (err == MC_OK && !may_use_list(reading, list)) {
-        err = MC_ERR_INVALID_PARAMS;
-    }
     if (err == MC_OK) {
         err = trim(list, span_count, last, &pieces[0]);
     }
-    pieces[0].span_count = (uint32_t)span_count;
-    pieces[0].len = size;
+    pieces[0].part.span_count = (uint32_t)span_count;
+    pieces[0].part.len = size;
     return err;
 }
 
@@ -207,7 +183,7 @@ static enum mc_err aim_made(struct mci_reading *reading, size_t i,
         return MC_ERR_NOMEM;
     }
     reading->made[i] = (struct mc_span){.data = data, .len = size};
-    aim_whole(&pieces[0], data, size);
+    mci_part_set(&pieces[0].part, 0, data, size);
     return MC_OK;
 }
 
@@ -288,7 +264,7 @@ static enum mc_err aim_lent(struct mci_reading *reading, size_t i,
     }
     reading->lent[i] = (struct mc_buffer){
         .data = data, .len = size, .owner = (void *)(uintptr_t)handle};
-    aim_whole(&pieces[0], data, size);
+    mci_part_set(&pieces[0].part, 0, data, size);
     return MC_OK;
 }
 

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "client_spans.h"
 #include "client_targets.h"
 #include "mc_log.h"
 
@@ -51,17 +52,12 @@ enum mci_nearness mci_mover_near(struct mci_mover *mover, uint32_t segment,
 
 /* ---- rows ---------------------------------------------------------------- */
 
-static bool is_within(uint64_t at, uint64_t len, uint64_t bytes)
-{
-    return len <= bytes && at <= bytes - len;
-}
-
 static enum mc_err aim_here(const struct mc_client *client,
                             const struct mci_claim *claim)
 {
     bool is_there =
         claim->place->segment == client->segment_id &&
-        is_within(claim->place->offset, claim->size, client->segment.bytes);
+        mci_is_within(claim->place->offset, claim->size, client->segment.bytes);
     return is_there ? MC_OK : MC_ERR_SEGMENT_NOT_FOUND;
 }
 
@@ -76,7 +72,7 @@ static enum mc_err aim_outside(const struct mci_mover *mover,
     if (err != MC_OK) {
         return err;
     }
-    if (!is_within(claim->place->offset, claim->size, target->bytes)) {
+    if (!mci_is_within(claim->place->offset, claim->size, target->bytes)) {
         return MC_ERR_SEGMENT_NOT_FOUND;
     }
     row->target = target->target;

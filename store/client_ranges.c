@@ -12,11 +12,6 @@ static size_t count_at(const struct mci_reading *reading, size_t i)
     return reading->ranges[i].count;
 }
 
-static bool is_within(uint64_t at, uint64_t len, uint64_t bytes)
-{
-    return len <= bytes && at <= bytes - len;
-}
-
 static void refuse(struct mci_piece *piece, int64_t result)
 {
     piece->is_done = true;
@@ -30,8 +25,8 @@ static enum mc_err aim_ranges(struct mci_reading *reading, size_t i,
     for (size_t k = 0; k < count; k++) {
         const struct mc_range *range = &reading->ranges[i].ranges[k];
         struct mci_piece *piece = &pieces[k];
-        if (!is_within(range->from, range->len, size) ||
-            !is_within(range->to, range->len, reading->capacity)) {
+        if (!mci_is_within(range->from, range->len, size) ||
+            !mci_is_within(range->to, range->len, reading->capacity)) {
             refuse(piece, MC_ERR_INVALID_PARAMS);
             continue;
         }
@@ -39,12 +34,8 @@ static enum mc_err aim_ranges(struct mci_reading *reading, size_t i,
             refuse(piece, 0);
             continue;
         }
-        piece->from = range->from;
-        piece->len = range->len;
-        piece->own = (struct mc_span){
-            .data = (uint8_t *)reading->buffer + range->to, .len = range->len};
-        piece->spans = &piece->own;
-        piece->span_count = 1;
+        mci_part_set(&piece->part, range->from,
+                     (uint8_t *)reading->buffer + range->to, range->len);
     }
     return MC_OK;
 }

@@ -11,16 +11,10 @@
  */
 #ifndef CLIENT_READ_H
 #define CLIENT_READ_H
-#include "client.h"
+#include "client_spans.h"
 
-/* Part of an object and where it goes. */
 struct mci_piece {
-    uint64_t from; /* in the object */
-    uint64_t len;
-    const struct mc_span *spans; /* whose lengths sum up to len */
-    uint32_t span_count;
-    uint32_t row;            /* in the slice */
-    struct mc_span own;      /* room for an only span */
+    struct mci_part part;    /* its row: of the slice */
     struct mc_span *trimmed; /* or NULL: a list that was made */
     int64_t result;          /* bytes or a code, once it is done */
     bool is_done;
@@ -32,7 +26,7 @@ struct mci_reading_ops {
     struct mc_view (*key)(const struct mci_reading *reading, size_t i);
     /* NULL: one. */
     size_t (*piece_count)(const struct mci_reading *reading, size_t i);
-    /* The size is known now: fills in the pieces, whose `row` is set and all
+    /* The size is known now: fills in the pieces, whose row is set and all
      * else zero. Called again when the object turned out to be another one. A
      * piece that cannot be is done. Errors: the row's. */
     enum mc_err (*aim)(struct mci_reading *reading, size_t i, uint64_t size,
@@ -60,6 +54,8 @@ struct mci_reading {
 
 /* Errors: -11 (as a whole; then nothing was settled). */
 MC_CHECK_RESULT enum mc_err mci_read(struct mci_reading *reading, size_t count);
+
+size_t mci_reading_pieces(const struct mci_reading *reading, size_t i);
 
 /* The caller's memory is registered, or any will do. */
 bool mci_reading_may_use(struct mci_reading *reading, const void *data,

@@ -5,16 +5,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "client_move.h"
-#include "client_outside.h"
-#include "mc_session.h"
+#include "client_attempts.h"
 #include "mci_alloc.h"
 
 #define HERE_ROWS 128
 #define AWAY_ROWS 1024
 /* What is granted lasts long enough for this much and more, see SAFETY B.1. */
 #define SLICE_BYTES (64 * UINT64_C(1048576))
-#define LONG_BYTES (8 * UINT64_C(1048576)) /* grants may have to be renewed */
 #define TAKE_BACK_ROWS 8
 #define TAKE_BACK_MS 2000
 #define AGAIN_MAX 3
@@ -22,53 +19,14 @@
 
 struct slice {
     struct mci_writing *writing;
-    struct mci_mover mover;
     struct mci_call call;
     size_t first; /* row of the call */
     size_t count;
     struct mci_write_row *rows;
-    struct mc_span *owns; /* a span per row, for those that have one */
-    struct mc_transfer_row *moves;
-    struct mci_renewed_grant *renewed; /* a grant per move */
-    size_t moves_per_row;
-    size_t move_count;
-    uint32_t *move_rows; /* which row each move is of */
-    bool is_out_of_time; /* an owner was waited for as long as may be */
+    struct mci_attempts moving; /* a part per row */
 };
 
 /* ---- checks -------------------------------------------------------------- */
-
-static enum mc_err check_groups(const struct mc_replicate_config *config,
-                                size_t count)
-{
-    if (!config->group_ids) {
-        return config->group_id_count == 0 ? MC_OK : MC_ERR_INVALID_PARAMS;
-    }
-    if (config->group_id_count != count) {
-        return MC_ERR_INVALID_PARAMS;
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (mci_group_id_check(config->group_ids[i]) != MC_OK) {
-            return MC_ERR_INVALID_PARAMS;
-        }
-    }
-    return MC_OK;
-}
-
-/* Both vectors, whole, before anything is filtered or done. */
-static enum mc_err check_vectors(const struct mc_replicate_config *config,
-                                 size_t count)
-{
-    if (!config) {
-        return MC_OK;
-    }
-    if (!config->session_ids && config->session_id_count > 0) {
-        return MC_ERR_INVALID_PARAMS;
-    }
-    enum mc_err err = mc_session_ids_check(config->session_ids,
-                                           config->session_id_count, count);
-    return err != MC_OK ? err : check_groups(config, count);
-}
 
 static enum mc_err check_call(const struct mci_writing *writing, size_t count)
 {
@@ -78,37 +36,10 @@ static enum mc_err check_call(const struct mci_writing *writing, size_t count)
         !writing->lists) {
         err = MC_ERR_INVALID_PARAMS;
     }
-    return err == MC_OK ? check_vectors(writing->config, count) : err;
+    return err == MC_OK ? mci_client_check_config(writing->config, count) : err;
 }
 
 /* ---- sources ------------------------------------------------------------- */
-
-static bool may_use(struct mci_writing *writing, const struct mc_span *span)
-{
-    struct mc_client *client = writing->client;
-    return mci_memory_use(&client->memory, &writing->use, span->data,
-                          span->len) ||
-           writing->takes_any_memory || client->any_memory;
-}
-
-/* The sum of the spans; 0, which the master refuses, if they are not sound. */
-static uint64_t list_size(struct mci_writing *writing,
-                          const struct mc_spans *list)
-{
-    uint64_t size = 0;
-    if (!list->spans || list->count > MC_SPANS_MAX) {
-        return 0;
-    }
-    for (size_t i = 0; i < list->count; i++) {
-        const struct mc_span *span = &list->spans[i];
-        if ((span->len > 0 && !span->data) ||
-            span->len > MC_OBJECT_SIZE_MAX - size || !may_use(writing, span)) {
-            return 0;
-        }
-        size += span->len;
-    }
-    return size;
-}
 
 /* The only span of a row that has no list. */
 static struct mc_span span_of(const struct mci_writing *writing, size_t i)
@@ -121,13 +52,21 @@ static struct mc_span span_of(const struct mci_writing *writing, size_t i)
                             .len = value->len};
 }
 
+/* 0, which the master refuses, if the source is not sound. */
 static uint64_t size_of(struct mci_writing *writing, size_t i)
 {
+    uint64_t size = 0;
+    const struct mci_using using = {.client = writing->client,
+                                    .use = &writing->use,
+                                    .takes_any = writing->takes_any_memory};
     if (writing->lists) {
-        return list_size(writing, &writing->lists[i]);
+        enum mc_err err = mci_using_sum(&using, &writing->lists[i],
+                                        MC_OBJECT_SIZE_MAX, &size);
+        return err == MC_OK ? size : 0;
     }
     const struct mc_span span = span_of(writing, i);
-    return span.data && may_use(writing, &span) ? span.len : 0;
+    return span.data && mci_using_may(&using, span.data, span.len) ? span.len
+                                                                   : 0;
 }
 
 /* ---- starting ------------------------------------------------------------ */
@@ -177,132 +116,37 @@ static enum mc_err start(struct slice *slice)
 
 /* ---- moving -------------------------------------------------------------- */
 
-static void set_spans(struct slice *slice, size_t r,
-                      struct mc_transfer_row *move)
+static void set_part(struct slice *slice, size_t r)
 {
     const struct mci_writing *writing = slice->writing;
+    struct mci_part *part = &slice->moving.parts[slice->moving.part_count++];
     size_t i = slice->first + r;
     if (writing->lists) {
-        move->spans = writing->lists[i].spans;
-        move->span_count = (uint32_t)writing->lists[i].count;
-        return;
+        *part =
+            (struct mci_part){.len = slice->rows[r].size,
+                              .spans = writing->lists[i].spans,
+                              .span_count = (uint32_t)writing->lists[i].count};
+    } else {
+        const struct mc_span span = span_of(writing, i);
+        mci_part_set(part, 0, span.data, span.len);
     }
-    slice->owns[r] = span_of(writing, i);
-    move->spans = &slice->owns[r];
-    move->span_count = 1;
-}
-
-static enum mc_err failure_of(enum mc_err err)
-{
-    return err == MC_ERR_NOMEM ? err : MC_ERR_TRANSFER_FAIL;
-}
-
-/* All places of a row, or none: a row that lacks one has failed. */
-static void add_moves(struct slice *slice, size_t r, uint64_t deadline_ns)
-{
-    struct mci_write_row *row = &slice->rows[r];
-    size_t begin = slice->move_count;
-    if (row->place_count > slice->moves_per_row) {
-        row->err = MC_ERR_INTERNAL_ERROR; /* more copies than were asked for */
-        return;
-    }
-    for (uint32_t p = 0; p < row->place_count; p++) {
-        struct mc_transfer_row *move = &slice->moves[slice->move_count];
-        const struct mci_claim claim = {.place = &row->places[p],
-                                        .grant = &row->grants[p],
-                                        .subject = row->attempt.number,
-                                        .size = row->size,
-                                        .is_write = true};
-        enum mc_err err =
-            mci_mover_aim(&slice->mover, &claim, 0, deadline_ns, move);
-        if (err != MC_OK) {
-            slice->move_count = begin;
-            row->err = failure_of(err);
-            return;
-        }
-        set_spans(slice, r, move);
-        move->is_final = true;
-        if (slice->mover.targets && row->size >= LONG_BYTES) {
-            struct mci_renewed_grant *renewed =
-                &slice->renewed[slice->move_count];
-            mci_renewed_grant_init(renewed, slice->writing->client->outside,
-                                   row, p);
-            move->source = &renewed->source;
-        }
-        slice->move_rows[slice->move_count++] = (uint32_t)r;
-    }
-}
-
-/* Which of a row's places a move is. */
-static size_t place_of(const struct slice *slice, size_t m)
-{
-    size_t place = 0;
-    while (m > place &&
-           slice->move_rows[m - place - 1] == slice->move_rows[m]) {
-        place++;
-    }
-    return place;
-}
-
-/* What failed is sealed: a receipt proves that its owner lets nothing in any
- * more, so that its range can be used again. */
-static void seal(struct slice *slice, uint64_t deadline_ns)
-{
-    for (size_t m = 0; m < slice->move_count; m++) {
-        struct mc_transfer_row *move = &slice->moves[m];
-        bool has_failed = slice->rows[slice->move_rows[m]].err != MC_OK;
-        if (has_failed && move->receipt == 0) {
-            struct mc_transfer_row sealed = *move;
-            mci_mover_seal(&slice->mover, &sealed, 1, deadline_ns);
-            move->receipt = sealed.receipt;
-        }
-    }
-}
-
-static void note_outcomes(struct slice *slice)
-{
-    for (size_t m = 0; m < slice->move_count; m++) {
-        const struct mc_transfer_row *move = &slice->moves[m];
-        struct mci_write_row *row = &slice->rows[slice->move_rows[m]];
-        row->receipts[place_of(slice, m)] = move->receipt;
-        if (row->err != MC_OK && !move->remote_ended && move->receipt == 0) {
-            row->in_doubt = true;
-        }
-    }
+    part->row = (uint32_t)r;
 }
 
 static void move_slice(struct slice *slice)
 {
+    struct mci_attempts *moving = &slice->moving;
     uint64_t now_ns =
-        slice->mover.targets ? mci_clock_ns() : slice->call.now_ns;
-    uint64_t deadline_ns =
-        mci_clock_deadline(now_ns, slice->writing->client->transfer_timeout_ms);
-    bool any_failed = false;
-    slice->move_count = 0;
+        moving->run.mover.targets ? mci_clock_ns() : slice->call.now_ns;
+    moving->part_count = 0;
     for (size_t r = 0; r < slice->count; r++) {
         if (slice->rows[r].err == MC_OK) {
-            add_moves(slice, r, deadline_ns);
+            set_part(slice, r);
         }
     }
-    if (slice->move_count == 0) {
-        return;
-    }
-    mci_mover_run(&slice->mover, slice->moves, slice->move_count, deadline_ns);
-    for (size_t m = 0; m < slice->move_count; m++) {
-        if (slice->moves[m].err != MC_OK) {
-            mci_mover_note(&slice->moves[m]);
-            slice->rows[slice->move_rows[m]].err =
-                failure_of(slice->moves[m].err);
-            any_failed = true;
-        }
-    }
-    if (slice->mover.targets) {
-        if (any_failed) {
-            slice->is_out_of_time |= mci_clock_ns() >= deadline_ns;
-            seal(slice, deadline_ns);
-        }
-        note_outcomes(slice);
-    }
+    mci_attempts_move(moving,
+                      mci_clock_deadline(
+                          now_ns, slice->writing->client->transfer_timeout_ms));
 }
 
 /* ---- ending -------------------------------------------------------------- */
@@ -318,7 +162,8 @@ static struct mci_call take_back_call(const struct slice *slice,
     for (size_t i = 0; i < count; i++) {
         bool is_unheard =
             rows[i].err == MC_ERR_RPC_FAIL || rows[i].err == MC_ERR_RPC_TIMEOUT;
-        if (is_unheard && slice->mover.targets && soon_ns < call.deadline_ns) {
+        if (is_unheard && slice->moving.run.mover.targets &&
+            soon_ns < call.deadline_ns) {
             call.deadline_ns = soon_ns;
         }
     }
@@ -378,7 +223,7 @@ static void end(struct slice *slice)
     if (!any_left) {
         return;
     }
-    if (slice->mover.targets) {
+    if (slice->moving.run.mover.targets) {
         slice->call = mci_client_call(slice->writing->client);
     }
     enum mc_err err =
@@ -416,7 +261,7 @@ static int64_t answer_of(const struct slice *slice, size_t i)
  * every row holds it. */
 static enum mc_err write_slice(struct slice *slice)
 {
-    enum mc_err err = mci_mover_again(&slice->mover);
+    enum mc_err err = mci_mover_again(&slice->moving.run.mover);
     if (err != MC_OK) {
         return mci_client_refuse(&slice->writing->results[slice->first],
                                  slice->count, err);
@@ -469,7 +314,7 @@ static void write_row_again(struct slice *slice, size_t i, uint64_t until_ns)
     const int64_t *result = &slice->writing->results[i];
     int tries = 0;
     while (tries < AGAIN_MAX && may_go_elsewhere(*result) &&
-           !slice->is_out_of_time && mci_clock_ns() < until_ns) {
+           !slice->moving.is_out_of_time && mci_clock_ns() < until_ns) {
         if (*result == MC_ERR_CLIENT_NOT_FOUND) {
             await_other_identity();
         } else {
@@ -502,7 +347,7 @@ static enum mc_err write_slice_out(struct slice *slice)
     uint64_t until_ns =
         client->outside ? mci_clock_deadline(mci_clock_ns(), client->timeout_ms)
                         : 0;
-    slice->is_out_of_time = false;
+    slice->moving.is_out_of_time = false;
     enum mc_err err = write_slice(slice);
     if (err == MC_OK && client->outside) {
         write_again(slice, until_ns);
@@ -512,60 +357,51 @@ static enum mc_err write_slice_out(struct slice *slice)
 
 /* ---- a call -------------------------------------------------------------- */
 
-static size_t replicas_of(const struct mc_replicate_config *config)
-{
-    size_t replicas = config ? config->replica_num : 0;
-    if (replicas <= 1) {
-        return 1;
-    }
-    return replicas < MCI_REPLICAS_MAX ? replicas : MCI_REPLICAS_MAX;
-}
-
 /* No allocation for the most frequent call. */
 static enum mc_err write_one(struct slice *slice)
 {
     struct mci_write_row row;
-    struct mc_span own;
+    struct mci_part part;
     struct mc_transfer_row moves[MCI_REPLICAS_MAX];
     struct mci_renewed_grant renewed[MCI_REPLICAS_MAX];
-    uint32_t move_rows[MCI_REPLICAS_MAX];
+    uint32_t owners[MCI_REPLICAS_MAX];
     slice->rows = &row;
-    slice->owns = &own;
-    slice->moves = moves;
-    slice->renewed = renewed;
-    slice->move_rows = move_rows;
+    slice->moving.rows = &row;
+    slice->moving.parts = &part;
+    slice->moving.renewed = renewed;
+    slice->moving.run.moves = moves;
+    slice->moving.run.owners = owners;
+    slice->moving.run.room = slice->moving.places_most;
     fill_slice(slice, 1);
     return write_slice_out(slice);
 }
 
 /* One block, so that there is one allocation to fail. */
-struct room {
-    size_t rows;
-    size_t moves;
-};
-
-static uint8_t *make_room(struct slice *slice, const struct room *room)
+static uint8_t *make_room(struct slice *slice, size_t rows)
 {
-    size_t row_bytes = room->rows * sizeof(*slice->rows);
-    size_t own_bytes = room->rows * sizeof(*slice->owns);
-    size_t move_bytes = room->moves * sizeof(*slice->moves);
+    struct mci_attempts *moving = &slice->moving;
+    size_t moves = rows * moving->places_most;
+    size_t row_bytes = rows * sizeof(*slice->rows);
+    size_t part_bytes = rows * sizeof(*moving->parts);
+    size_t move_bytes = moves * sizeof(*moving->run.moves);
     bool is_outside = slice->writing->client->outside != NULL;
-    size_t renewed_bytes =
-        is_outside ? room->moves * sizeof(*slice->renewed) : 0;
+    size_t renewed_bytes = is_outside ? moves * sizeof(*moving->renewed) : 0;
     uint8_t *block =
-        mci_alloc(row_bytes + own_bytes + move_bytes + renewed_bytes +
-                  room->moves * sizeof(*slice->move_rows));
+        mci_alloc(row_bytes + part_bytes + move_bytes + renewed_bytes +
+                  moves * sizeof(*moving->run.owners));
     if (block) {
         uint8_t *at = block;
         slice->rows = (struct mci_write_row *)(void *)at;
+        moving->rows = slice->rows;
         at += row_bytes;
-        slice->owns = (struct mc_span *)(void *)at;
-        at += own_bytes;
-        slice->moves = (struct mc_transfer_row *)(void *)at;
+        moving->parts = (struct mci_part *)(void *)at;
+        at += part_bytes;
+        moving->run.moves = (struct mc_transfer_row *)(void *)at;
         at += move_bytes;
-        slice->renewed = (struct mci_renewed_grant *)(void *)at;
+        moving->renewed = (struct mci_renewed_grant *)(void *)at;
         at += renewed_bytes;
-        slice->move_rows = (uint32_t *)(void *)at;
+        moving->run.owners = (uint32_t *)(void *)at;
+        moving->run.room = moves;
     }
     return block;
 }
@@ -573,14 +409,12 @@ static uint8_t *make_room(struct slice *slice, const struct room *room)
 static enum mc_err write_many(struct slice *slice, size_t count)
 {
     size_t most = slice->writing->client->outside ? AWAY_ROWS : HERE_ROWS;
-    const struct room room = {.rows = count < most ? count : most,
-                              .moves = (count < most ? count : most) *
-                                       slice->moves_per_row};
-    uint8_t *block = make_room(slice, &room);
+    size_t room = count < most ? count : most;
+    uint8_t *block = make_room(slice, room);
     enum mc_err err = block ? MC_OK : MC_ERR_NOMEM;
     while (slice->first < count && err == MC_OK) {
         size_t left = count - slice->first;
-        fill_slice(slice, left < room.rows ? left : room.rows);
+        fill_slice(slice, left < room ? left : room);
         err = write_slice_out(slice);
         slice->first += slice->count;
     }
@@ -596,13 +430,15 @@ static enum mc_err write_many(struct slice *slice, size_t count)
 
 static enum mc_err write_rows(struct mci_writing *writing, size_t count)
 {
-    struct slice slice = {.writing = writing,
-                          .moves_per_row = replicas_of(writing->config)};
-    enum mc_err err = mci_mover_begin(writing->client, &slice.mover);
+    struct slice slice = {
+        .writing = writing,
+        .moving = {.is_whole = true,
+                   .places_most = mci_client_replicas(writing->config)}};
+    enum mc_err err = mci_mover_begin(writing->client, &slice.moving.run.mover);
     if (err == MC_OK) {
         err = count == 1 ? write_one(&slice) : write_many(&slice, count);
     }
-    mci_mover_end(&slice.mover);
+    mci_mover_end(&slice.moving.run.mover);
     mci_memory_release(&writing->client->memory, &writing->use);
     return err;
 }

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* client_slice.c - see the header. */
+#include "client_slice.h"
+
+#include <time.h>
+
+#include "mci_alloc.h"
+
+#define RESTARTS_MAX 8
+#define LOOKS_MAX 3
+#define NOWHERE UINT32_MAX
+#define NEVER UINT64_MAX
+
+static struct mc_client *client_of(const struct mci_slice *slice)
+{
+    return slice->reading->client;
+}
+
+static bool is_here(const struct mci_slice *slice)
+{
+    return !client_of(slice)->outside;
+}
+
+/* ---- outcomes ------------------------------------------------------------ */
+
+static void finish(struct mci_slice *slice, struct mci_piece *piece,
+                   int64_t result)
+{
+    if (!piece->is_done) {
+        piece->is_done = true;
+        piece->result = result;
+        slice->left--;
+    }
+}
+
+static void finish_row(struct mci_slice *slice, size_t r, enum mc_err err)
+{
+    const struct mci_row_state *state = &slice->states[r];
+    for (uint32_t i = 0; i < state->piece_count; i++) {
+        finish(slice, &slice->pieces[state->first_piece + i], err);
+    }
+}
+
+static void forget_trimmed(struct mci_slice *slice, size_t r)
+{
+    const struct mci_row_state *state = &slice->states[r];
+    for (uint32_t i = 0; i < state->piece_count; i++) {
+        struct mci_piece *piece = &slice->pieces[state->first_piece + i];
+        mci_free(piece->trimmed);
+        piece->trimmed = NULL;
+    }
+}
+
+/* ---- asking -------------------------------------------------------------- */
+
+static uint64_t after(uint64_t now_ns, uint64_t left_ns)
+{
+    return left_ns > NEVER - now_ns ? NEVER : now_ns + left_ns;
+}
+
+static void take_lease(struct mci_slice *slice, size_t r, uint64_t sent_ns)
+{
+    struct mci_row_state *state = &slice->states[r];
+    uint64_t left_ns = is_here(slice) ? NEVER : slice->rows[r].lease_left_ns;
+    state->lease_end_ns = after(sent_ns, left_ns);
+    state->renew_ns = after(sent_ns, left_ns / 2);
+    state->tried = 0;
+    state->place = NOWHERE;
+}
+
+/* Time is counted from before the request was sent. */
+static void ask(struct mci_slice *slice)
+{
+    const struct mci_master_link *link = &client_of(slice)->link;
+    const struct mci_call call = mci_client_call(client_of(slice));
+    const struct mci_reading *reading = slice->reading;
+    for (size_t r = 0; r < slice->count; r++) {
+        slice->rows[r].key = reading->ops->key(reading, slice->first + r);
+        slice->rows[r].want_hold = is_here(slice);
+        slice->rows[r].want_lease = false;
+    }
+    enum mc_err err =
+        link->ops->get(link->ctx, &call, slice->rows, slice->count);
+    (void)err; /* every row holds it */
+    for (size_t r = 0; r < slice->count; r++) {
+        slice->states[r].restarts = 0;
+        slice->states[r].looks = is_here(slice) ? LOOKS_MAX : 0;
+        take_lease(slice, r, call.now_ns);
+    }
+    slice->now_ns = call.now_ns;
+    slice->deadline_ns =
+        mci_clock_deadline(call.now_ns, client_of(slice)->transfer_timeout_ms);
+}
+
+/* All pieces of the row begin anew. */
+static void aim_row(struct mci_slice *slice, size_t r)
+{
+    struct mci_reading *reading = slice->reading;
+    const struct mci_read_row *row = &slice->rows[r];
+    struct mci_row_state *state = &slice->states[r];
+    struct mci_piece *pieces = &slice->pieces[state->first_piece];
+    for (uint32_t i = 0; i < state->piece_count; i++) {
+        pieces[i] = (struct mci_piece){.part = {.row = (uint32_t)r}};
+    }
+    enum mc_err err = row->err;
+    if (err == MC_OK && row->place_count == 0) {
+        err = MC_ERR_INVALID_REPLICA; /* on disk only */
+    }
+    if (err == MC_OK) {
+        err = reading->ops->aim(reading, slice->first + r, row->size, pieces,
+                                state->piece_count);
+    }
+    for (uint32_t i = 0; i < state->piece_count; i++) {
+        slice->left -= pieces[i].is_done;
+    }
+    if (err != MC_OK) {
+        finish_row(slice, r, err);
+    }
+}
+
+/* The outcome of the first half does not count if the second is of another
+ * version. */
+static void restart(struct mci_slice *slice, size_t r)
+{
+    struct mci_row_state *state = &slice->states[r];
+    if (++state->restarts > RESTARTS_MAX) {
+        finish_row(slice, r, MC_ERR_LEASE_EXPIRED);
+        return;
+    }
+    forget_trimmed(slice, r);
+    for (uint32_t i = 0; i < state->piece_count; i++) {
+        slice->left += slice->pieces[state->first_piece + i].is_done;
+    }
+    aim_row(slice, r);
+}
+
+/* Asks for one row again, while none of its pieces is on its way. */
+static void ask_again(struct mci_slice *slice, size_t r)
+{
+    const struct mci_master_link *link = &client_of(slice)->link;
+    const struct mci_call call = mci_client_call(client_of(slice));
+    struct mci_read_row row = {.key = slice->rows[r].key};
+    enum mc_err err = mci_mover_again(&slice->run.mover);
+    if (err == MC_OK) {
+        err = link->ops->get(link->ctx, &call, &row, 1);
+        err = err == MC_OK ? row.err : err;
+    }
+    if (err != MC_OK) {
+        finish_row(slice, r, err);
+        return;
+    }
+    uint64_t version = slice->rows[r].version;
+    slice->rows[r] = row;
+    take_lease(slice, r, call.now_ns);
+    slice->now_ns = mci_clock_ns();
+    if (row.version != version || row.place_count == 0) {
+        restart(slice, r);
+    }
+}
+
+/* ---- a run --------------------------------------------------------------- */
+
+static bool has_others(const struct mci_slice *slice, size_t r)
+{
+    const struct mci_row_state *state = &slice->states[r];
+    uint32_t all = (UINT32_C(1) << slice->rows[r].place_count) - 1;
+    return (all & ~state->tried & ~(UINT32_C(1) << state->place)) != 0;
+}
+
+static void leave_place(struct mci_slice *slice, size_t r)
+{
+    struct mci_row_state *state = &slice->states[r];
+    if (state->place != NOWHERE) {
+        state->tried |= UINT32_C(1) << state->place;
+        state->place = NOWHERE;
+    }
+}
+
+static void judge(struct mci_slice *slice, const struct mc_transfer_row *move,
+                  struct mci_piece *piece)
+{
+    size_t r = piece->part.row;
+    bool is_late = slice->now_ns >= slice->states[r].lease_end_ns;
+    if (move->err == MC_OK) {
+        finish(slice, piece,
+               is_late ? MC_ERR_LEASE_EXPIRED : (int64_t)piece->part.len);
+    } else if (is_late || move->err == MC_ERR_LEASE_EXPIRED) {
+        finish(slice, piece, MC_ERR_LEASE_EXPIRED);
+    } else if (move->err == MC_ERR_NOMEM) {
+        finish(slice, piece, MC_ERR_NOMEM);
+    } else {
+        leave_place(slice, r);
+    }
+}
+
+/* Time is kept back for a copy that was not tried yet. */
+static uint64_t run_deadline(const struct mci_slice *slice)
+{
+    uint64_t deadline_ns = slice->deadline_ns < slice->run_until_ns
+                               ? slice->deadline_ns
+                               : slice->run_until_ns;
+    if (!slice->run_has_others || deadline_ns <= slice->now_ns) {
+        return deadline_ns;
+    }
+    return slice->now_ns + (deadline_ns - slice->now_ns) / 2;
+}
+
+static void run(struct mci_slice *slice)
+{
+    struct mci_run *moving = &slice->run;
+    if (moving->count > 0) {
+        mci_run_go(moving, run_deadline(slice));
+        if (!is_here(slice)) {
+            slice->now_ns = mci_clock_ns();
+        }
+        for (size_t i = 0; i < moving->count; i++) {
+            judge(slice, &moving->moves[i], &slice->pieces[moving->owners[i]]);
+        }
+    }
+    mci_run_clear(moving);
+    slice->run_until_ns = 0;
+    slice->run_has_others = false;
+}
+
+/* ---- collecting ---------------------------------------------------------- */
+
+/* The nearest place that was not tried yet. */
+static bool pick(struct mci_slice *slice, size_t r)
+{
+    struct mci_row_state *state = &slice->states[r];
+    const struct mci_read_row *row = &slice->rows[r];
+    enum mci_nearness best = MCI_NEAR_NOWHERE;
+    if (state->place != NOWHERE) {
+        return true;
+    }
+    if (row->place_count == 1 && state->tried == 0) {
+        state->place = 0;
+        return true;
+    }
+    for (uint32_t i = 0; i < row->place_count; i++) {
+        if (state->tried & UINT32_C(1) << i) {
+            continue;
+        }
+        enum mci_nearness near = mci_mover_near(
+            &slice->run.mover, row->places[i].segment, slice->deadline_ns);
+        if (near < best) {
+            best = near;
+            state->place = i;
+        }
+    }
+    return state->place != NOWHERE;
+}
+
+static void add_move(struct mci_slice *slice, struct mci_piece *piece)
+{
+    size_t r = piece->part.row;
+    size_t m = slice->run.count;
+    const struct mci_read_row *row = &slice->rows[r];
+    const struct mci_row_state *state = &slice->states[r];
+    struct mc_transfer_row *move = NULL;
+    const struct mci_claim claim = {.place = &row->places[state->place],
+                                    .grant = &row->grants[state->place],
+                                    .subject = row->version,
+                                    .size = row->size};
+    enum mc_err err = mci_run_add(&slice->run, &claim, &piece->part,
+                                  slice->deadline_ns, &move);
+    if (err == MC_ERR_NOMEM) {
+        finish(slice, piece, err);
+        return;
+    }
+    if (err != MC_OK) {
+        leave_place(slice, r);
+        return;
+    }
+    slice->run.owners[m] = (uint32_t)(piece - slice->pieces);
+    slice->run_has_others |= has_others(slice, r);
+    if (state->lease_end_ns > slice->run_until_ns) {
+        slice->run_until_ns = state->lease_end_ns;
+    }
+}
+
+static void pause_briefly(uint32_t ms)
+{
+    const struct timespec pause = {.tv_nsec = (long)(ms * MCI_NS_PER_MS)};
+    (void)nanosleep(&pause, NULL);
+}
+
+/* Nothing is left to try: what the master said may be out of date. Once more at
+ * once, and again in a little while: what is on a segment that has just gone is
+ * taken out in slices. */
+static void look_again(struct mci_slice *slice, size_t r)
+{
+    static const uint32_t pauses_ms[LOOKS_MAX] = {0, 5, 50};
+    struct mci_row_state *state = &slice->states[r];
+    run(slice);
+    slice->now_ns = mci_clock_ns();
+    if (state->looks == LOOKS_MAX || slice->now_ns >= slice->deadline_ns) {
+        finish_row(slice, r, MC_ERR_TRANSFER_FAIL);
+        return;
+    }
+    if (pauses_ms[state->looks] > 0) {
+        pause_briefly(pauses_ms[state->looks]);
+    }
+    state->looks++;
+    ask_again(slice, r);
+}
+
+static void collect(struct mci_slice *slice, struct mci_piece *piece)
+{
+    size_t r = piece->part.row;
+    if (slice->now_ns >= slice->deadline_ns) {
+        finish_row(slice, r, MC_ERR_TRANSFER_FAIL);
+        return;
+    }
+    if (slice->now_ns >= slice->states[r].renew_ns) {
+        run(slice);
+        ask_again(slice, r);
+    }
+    if (piece->is_done) {
+        return;
+    }
+    if (!pick(slice, r)) {
+        look_again(slice, r);
+        return; /* its turn comes with the next pass */
+    }
+    if (!mci_run_takes(&slice->run, piece->part.len)) {
+        run(slice);
+    }
+    add_move(slice, piece);
+    if (mci_run_is_full(&slice->run)) {
+        run(slice);
+    }
+}
+
+static void move_pieces(struct mci_slice *slice)
+{
+    while (slice->left > 0) {
+        for (size_t i = 0; i < slice->piece_count && slice->left > 0; i++) {
+            if (!slice->pieces[i].is_done) {
+                collect(slice, &slice->pieces[i]);
+            }
+        }
+        run(slice);
+    }
+}
+
+/* ---- a slice ------------------------------------------------------------- */
+
+static void settle(struct mci_slice *slice)
+{
+    struct mci_reading *reading = slice->reading;
+    for (size_t r = 0; r < slice->count; r++) {
+        const struct mci_row_state *state = &slice->states[r];
+        reading->ops->settle(reading, slice->first + r,
+                             &slice->pieces[state->first_piece],
+                             state->piece_count);
+        forget_trimmed(slice, r);
+    }
+}
+
+void mci_slice_read(struct mci_slice *slice)
+{
+    const struct mci_master_link *link = &client_of(slice)->link;
+    uint32_t piece = 0;
+    for (size_t r = 0; r < slice->count; r++) {
+        slice->states[r].first_piece = piece;
+        slice->states[r].piece_count =
+            (uint32_t)mci_reading_pieces(slice->reading, slice->first + r);
+        piece += slice->states[r].piece_count;
+    }
+    slice->piece_count = piece;
+    slice->left = piece;
+    run(slice); /* begins an empty one */
+    ask(slice);
+    for (size_t r = 0; r < slice->count; r++) {
+        aim_row(slice, r);
+    }
+    move_pieces(slice);
+    settle(slice);
+    if (is_here(slice)) {
+        link->ops->release(link->ctx, slice->rows, slice->count);
+    }
+}
