@@ -86,6 +86,24 @@ static inline void control_array(struct mci_unpack *unpack, uint32_t count)
     (void)mci_unpack_array(unpack, count, count);
 }
 
+/* Likewise of one count or another one, greater; which it is. */
+static inline uint32_t control_fields(struct mci_unpack *unpack, uint32_t count,
+                                      uint32_t other)
+{
+    const uint8_t *at = unpack->at;
+    if (unpack->error == MCI_UNPACK_OK && unpack->end - at > (int)count &&
+        *at == (0x90 | count)) {
+        unpack->at++;
+        return count;
+    }
+    uint32_t fields = mci_unpack_array(unpack, count, other);
+    if (fields != count && fields != other) {
+        unpack->at = at;
+        mci_unpack_refuse(unpack, MCI_UNPACK_ERROR_LENGTH);
+    }
+    return fields;
+}
+
 static inline uint32_t control_u32(struct mci_unpack *unpack)
 {
     const uint8_t *at = unpack->at;

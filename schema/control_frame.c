@@ -20,6 +20,7 @@ bool mci_op_mutates(enum mci_op op)
     case MCI_OP_UPSERT_START:
     case MCI_OP_PUT_END:
     case MCI_OP_PUT_REVOKE:
+    case MCI_OP_RELEASE_LEASE:
     case MCI_OP_REMOVE:
     case MCI_OP_REMOVE_BY_REGEX:
     case MCI_OP_REMOVE_ALL:

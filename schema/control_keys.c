@@ -4,6 +4,7 @@
 #include "control.h"
 
 #define READ_FIELDS 5
+#define NAMED_FIELDS 7 /* of a read with a named lease */
 #define PROBE_FIELDS 6
 
 void mci_keys_pack(struct mci_pack *pack, const struct mc_view *keys,
@@ -41,6 +42,29 @@ struct mc_view mci_key_unpack(struct mci_unpack *unpack)
         }
     }
     return control_text(unpack, MC_KEY_LEN_MAX);
+}
+
+void mci_reads_pack(struct mci_pack *pack, bool is_named, size_t count)
+{
+    if (is_named) {
+        mci_pack_array(pack, 2);
+        mci_pack_bool(pack, true);
+    }
+    mci_rows_pack(pack, count);
+}
+
+/* No key is a bool, so a list of two keys is told from a flag and a list. */
+uint32_t mci_reads_unpack(struct mci_unpack *unpack, bool *is_named_out)
+{
+    uint32_t count = mci_rows_unpack(unpack);
+    *is_named_out = count == 2 && mci_unpack_peek(unpack) == MCI_UNPACK_BOOL;
+    if (!*is_named_out) {
+        return count;
+    }
+    if (!mci_unpack_bool(unpack)) {
+        mci_unpack_refuse(unpack, MCI_UNPACK_ERROR_RANGE);
+    }
+    return mci_rows_unpack(unpack);
 }
 
 static void pack_forced(struct mci_pack *pack, bool force)
@@ -120,24 +144,30 @@ void mci_read_row_pack(struct mci_pack *pack, const struct mci_read_row *row)
         control_refuse(pack);
         return;
     }
+    bool is_named = row->lease.number != 0;
     uint8_t *at =
-        control_room(pack, 1 + 4 * PUT_NUMBER_MAX + CONTROL_PLACES_MAX);
+        control_room(pack, 1 + 6 * PUT_NUMBER_MAX + CONTROL_PLACES_MAX);
     if (!at) {
         return;
     }
-    at = put_array_header(at, READ_FIELDS);
+    at = put_array_header(at, is_named ? NAMED_FIELDS : READ_FIELDS);
     at = put_u64(at, row->size);
     at = put_u64(at, row->version);
     at = put_u64(at, row->media);
     at = put_u64(at, row->lease_left_ns);
-    control_wrote(pack, control_put_places(at, row->places, row->grants,
-                                           row->place_count));
+    at = control_put_places(at, row->places, row->grants, row->place_count);
+    if (is_named) {
+        at = put_u64(at, row->lease.number);
+        at = put_u64(at, row->lease.ref);
+    }
+    control_wrote(pack, at);
 }
 
 void mci_read_row_unpack(struct mci_unpack *unpack, struct mci_read_row *row)
 {
     row->place_count = 0;
     row->hold = (struct mci_hold){0};
+    row->lease = (struct mci_lease){.number = 0};
     row->media = 0;
     row->size = 0;
     row->version = 0;
@@ -145,12 +175,16 @@ void mci_read_row_unpack(struct mci_unpack *unpack, struct mci_read_row *row)
     if (control_took_code(unpack, &row->err)) {
         return;
     }
-    control_array(unpack, READ_FIELDS);
+    uint32_t fields = control_fields(unpack, READ_FIELDS, NAMED_FIELDS);
     row->size = control_u64(unpack);
     row->version = control_u64(unpack);
     row->media = control_u32(unpack);
     row->lease_left_ns = control_u64(unpack);
     row->place_count = control_read_places(unpack, row->places, row->grants);
+    if (fields == NAMED_FIELDS) {
+        row->lease.number = control_u64(unpack);
+        row->lease.ref = control_u64(unpack);
+    }
     if (unpack->error != MCI_UNPACK_OK) {
         row->err = MC_ERR_INTERNAL_ERROR;
     }

@@ -49,8 +49,8 @@ enum mci_op {
     MCI_OP_EXIST = 31,
     MCI_OP_GET_SIZE = 32,
     MCI_OP_PROBE = 33,
-    MCI_OP_RENEW_LEASE = 34,   /* with sessions; -1012 until then */
-    MCI_OP_RELEASE_LEASE = 35, /* likewise */
+    MCI_OP_RENEW_LEASE = 34,
+    MCI_OP_RELEASE_LEASE = 35,
     MCI_OP_REMOVE = 40,
     MCI_OP_REMOVE_BY_REGEX = 41,
     MCI_OP_REMOVE_ALL = 42,
@@ -294,7 +294,8 @@ void mci_end_row_unpack(struct mci_unpack *unpack, uint64_t epoch,
 
 /* ---- keys -------------------------------------------------------------- */
 
-/* args of get, exist, get_size, probe: [key...]; of remove: [force, [key...]];
+/* args of get, exist, get_size, probe: [key...]; of a get whose rows take leases
+ * with names: [true, [key...]]; of remove: [force, [key...]];
  * of remove_by_regex: [force, regex]; of remove_all: a bool, force; of
  * replica_clear: [segment, [key...]]; of attempt_touch: [[key, number]...]; of
  * attempt_fate: [number...], result [fate...]. The result of remove_by_regex and
@@ -306,6 +307,10 @@ void mci_end_row_unpack(struct mci_unpack *unpack, uint64_t epoch,
 void mci_keys_pack(struct mci_pack *pack, const struct mc_view *keys,
                    size_t count);
 struct mc_view mci_key_unpack(struct mci_unpack *unpack);
+
+/* The head of the args of get; count keys follow. */
+void mci_reads_pack(struct mci_pack *pack, bool is_named, size_t count);
+uint32_t mci_reads_unpack(struct mci_unpack *unpack, bool *is_named_out);
 
 void mci_remove_pack(struct mci_pack *pack, bool force,
                      const struct mc_view *keys, size_t count);
@@ -324,9 +329,20 @@ struct mc_view mci_touch_row_unpack(struct mci_unpack *unpack,
                                     uint64_t *number_out);
 
 /* A row of the result of get: a code below 0, or [size, version, media,
- * lease_left_ns, [[segment, offset, deadline_ns, tag]...]]. */
+ * lease_left_ns, [[segment, offset, deadline_ns, tag]...]]; with a named lease its
+ * number and ref come behind that. The lease's epoch is the master's. */
 void mci_read_row_pack(struct mci_pack *pack, const struct mci_read_row *row);
 void mci_read_row_unpack(struct mci_unpack *unpack, struct mci_read_row *row);
+
+/* args of renew_lease and release_lease: [[number, ref, version]...]; a row of the
+ * result of renew_lease: a code below 0, or [size, media, lease_left_ns,
+ * [[segment, offset, deadline_ns, tag]...]]; of release_lease: a code. */
+void mci_lease_row_pack(struct mci_pack *pack, const struct mci_read_row *row);
+void mci_lease_row_unpack(struct mci_unpack *unpack, uint64_t epoch,
+                          struct mci_read_row *row);
+void mci_renewed_pack(struct mci_pack *pack, const struct mci_read_row *row);
+/* Lease and version of the row stay as they are. */
+void mci_renewed_unpack(struct mci_unpack *unpack, struct mci_read_row *row);
 
 /* A row of the result of probe: a code below 0, or [state, media, size, version,
  * lease_ms, session or nil]. */

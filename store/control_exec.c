@@ -45,6 +45,8 @@ static const struct mci_job_op *find_op(enum mci_op op)
         [MCI_OP_EXIST] = &mci_job_exist,
         [MCI_OP_GET_SIZE] = &mci_job_get_size,
         [MCI_OP_PROBE] = &mci_job_probe,
+        [MCI_OP_RENEW_LEASE] = &mci_job_renew,
+        [MCI_OP_RELEASE_LEASE] = &mci_job_release,
         [MCI_OP_REMOVE] = &mci_job_remove,
         [MCI_OP_REMOVE_BY_REGEX] = &mci_job_regex,
         [MCI_OP_REMOVE_ALL] = &mci_job_remove_all,

@@ -3,8 +3,9 @@
  * replica_clear, and what is asked of attempts. */
 #include "control_job.h"
 
-/* [size, version, media, lease_left, [[segment, offset, deadline, tag]...]] */
-#define READ_ROW_MAX (1 + 4 * 9 + 1 + MCI_REPLICAS_MAX * (1 + 5 + 9 + 9 + 9))
+/* [size, version, media, lease_left, [[segment, offset, deadline, tag]...],
+ * lease, ref] */
+#define READ_ROW_MAX (1 + 6 * 9 + 1 + MCI_REPLICAS_MAX * (1 + 5 + 9 + 9 + 9))
 #define NUMBER_ROW_MAX 9
 _Static_assert(READ_ROW_MAX <= UINT8_MAX, "fits the table");
 
@@ -38,11 +39,18 @@ static void pack_results(struct mci_job *job, struct mci_slice *slice,
 
 /* ---- get ---------------------------------------------------------------- */
 
+static uint32_t read_get_head(struct mci_job *job, struct mci_slice *slice)
+{
+    (void)slice;
+    return mci_reads_unpack(&job->args, &job->is_named);
+}
+
 static void read_get_row(struct mci_job *job, struct mci_slice *slice,
                          uint32_t i)
 {
     slice->reads[i].key = mci_key_unpack(&job->args);
     slice->reads[i].want_hold = false;
+    slice->reads[i].want_lease = job->is_named;
 }
 
 static enum mc_err run_get(struct mci_job *job, struct mci_slice *slice,
@@ -80,7 +88,7 @@ static void pack_read_rows(struct mci_job *job, struct mci_slice *slice,
 
 const struct mci_job_op mci_job_get = {.is_batch = true,
                                        .answer_row_max = READ_ROW_MAX,
-                                       .head = read_rows_head,
+                                       .head = read_get_head,
                                        .read = read_get_row,
                                        .run = run_get,
                                        .code = read_row_code,

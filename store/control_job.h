@@ -103,6 +103,7 @@ struct mci_job {
     uint64_t grace_ms;
     uint32_t segment;
     bool force;
+    bool is_named;   /* a get's rows take leases with names */
     uint32_t count;  /* rows of the request */
     uint32_t done;   /* rows whose answer is written */
     uint32_t loaded; /* rows in the slice */
@@ -153,6 +154,7 @@ extern const struct mci_job_op mci_job_put_start, mci_job_upsert_start,
     mci_job_put_end, mci_job_put_revoke;
 extern const struct mci_job_op mci_job_get, mci_job_exist, mci_job_get_size,
     mci_job_probe, mci_job_touch, mci_job_fate;
+extern const struct mci_job_op mci_job_renew, mci_job_release;
 extern const struct mci_job_op mci_job_remove, mci_job_clear, mci_job_regex,
     mci_job_remove_all;
 extern const struct mci_job_op mci_job_mount, mci_job_unmount,

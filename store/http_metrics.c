@@ -153,6 +153,8 @@ static const struct operation operations[] = {
     {"batch_put_revoke", MCI_OP_PUT_REVOKE, true},
     {"batch_get_replica_list", MCI_OP_GET, true},
     {"batch_exist_key", MCI_OP_EXIST, true},
+    {"batch_renew_lease", MCI_OP_RENEW_LEASE, true},
+    {"batch_release_lease", MCI_OP_RELEASE_LEASE, true},
     {"batch_replica_clear", MCI_OP_REPLICA_CLEAR, true},
     {"batch_remove", MCI_OP_REMOVE, true},
     {"remove_by_regex", MCI_OP_REMOVE_BY_REGEX, false},

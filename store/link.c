@@ -50,6 +50,24 @@ static void release(void *ctx, struct mci_read_row *rows, size_t count)
     mci_master_release(ctx, rows, count);
 }
 
+static enum mc_err lease_renew(void *ctx, const struct mci_call *call,
+                               struct mci_read_row *rows, size_t count)
+{
+    return mci_master_lease_renew(ctx, call, rows, count);
+}
+
+static enum mc_err lease_release(void *ctx, const struct mci_call *call,
+                                 struct mci_read_row *rows, size_t count)
+{
+    return mci_master_lease_release(ctx, call, rows, count);
+}
+
+static enum mc_err lease_hold(void *ctx, const struct mci_call *call,
+                              struct mci_read_row *rows, size_t count)
+{
+    return mci_master_lease_hold(ctx, call, rows, count);
+}
+
 static enum mc_err exist(void *ctx, const struct mci_call *call,
                          const struct mc_view *keys, size_t count,
                          int64_t *results_out)
@@ -136,6 +154,9 @@ struct mci_master_link mci_link_direct(struct mci_master *master)
         .put_revoke = put_revoke,
         .get = get,
         .release = release,
+        .lease_renew = lease_renew,
+        .lease_release = lease_release,
+        .lease_hold = lease_hold,
         .exist = exist,
         .get_size = get_size,
         .probe = probe,

@@ -27,6 +27,15 @@ struct mci_link_ops {
     enum mc_err (*get)(void *ctx, const struct mci_call *call,
                        struct mci_read_row *rows, size_t count);
     void (*release)(void *ctx, struct mci_read_row *rows, size_t count);
+    /* Leases with names that get took (want_lease). */
+    enum mc_err (*lease_renew)(void *ctx, const struct mci_call *call,
+                               struct mci_read_row *rows, size_t count);
+    enum mc_err (*lease_release)(void *ctx, const struct mci_call *call,
+                                 struct mci_read_row *rows, size_t count);
+    /* The direct link only; -1012 over a socket, where nothing can be held.
+     * Given back by release. */
+    enum mc_err (*lease_hold)(void *ctx, const struct mci_call *call,
+                              struct mci_read_row *rows, size_t count);
     enum mc_err (*exist)(void *ctx, const struct mci_call *call,
                          const struct mc_view *keys, size_t count,
                          int64_t *results_out);

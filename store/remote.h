@@ -252,7 +252,8 @@ MC_CHECK_RESULT enum mc_err mci_remote_ask_run(struct remote_ask *ask);
 MC_CHECK_RESULT enum mc_err mci_remote_ask_end(struct remote_ask *ask,
                                                enum mc_err err);
 
-/* ---- the table (remote_write.c, remote_read.c, remote_remove.c) ---------- */
+/* ---- the table (remote_write.c, remote_read.c, remote_lease.c,
+ * remote_remove.c) ---------- */
 
 /* How many rows from `at` on go into one message, by their bytes. */
 struct remote_run {
@@ -295,6 +296,17 @@ enum mc_err mci_remote_attempt_touch(void *ctx, const struct mci_call *call,
 enum mc_err mci_remote_get(void *ctx, const struct mci_call *call,
                            struct mci_read_row *rows, size_t count);
 void mci_remote_release(void *ctx, struct mci_read_row *rows, size_t count);
+/* What is left for the caller of what the master told: it counted from when it
+ * answered, which was after the request was sent; the caller counts from its
+ * now_ns (SAFETY A.2). */
+uint64_t mci_remote_lease_from(const struct remote_ask *ask, uint64_t now_ns,
+                               uint64_t left_ns);
+enum mc_err mci_remote_lease_renew(void *ctx, const struct mci_call *call,
+                                   struct mci_read_row *rows, size_t count);
+enum mc_err mci_remote_lease_release(void *ctx, const struct mci_call *call,
+                                     struct mci_read_row *rows, size_t count);
+enum mc_err mci_remote_lease_hold(void *ctx, const struct mci_call *call,
+                                  struct mci_read_row *rows, size_t count);
 enum mc_err mci_remote_exist(void *ctx, const struct mci_call *call,
                              const struct mc_view *keys, size_t count,
                              int64_t *results_out);

@@ -36,7 +36,7 @@ static struct remote_ask_opts opts_of(const struct mci_call *call,
 static void pack_read_keys(struct mci_pack *pack,
                            const struct mci_read_row *rows, size_t count)
 {
-    mci_rows_pack(pack, count);
+    mci_reads_pack(pack, count > 0 && rows[0].want_lease, count);
     for (size_t i = 0; i < count; i++) {
         struct mc_view key = rows[i].key;
         if (key.len > MC_KEY_LEN_MAX) {
@@ -46,10 +46,8 @@ static void pack_read_keys(struct mci_pack *pack,
     }
 }
 
-/* The master counted from when it answered, which was after the request was
- * sent; the caller counts from its now_ns (SAFETY A.2). */
-static uint64_t lease_from(const struct remote_ask *ask, uint64_t now_ns,
-                           uint64_t left_ns)
+uint64_t mci_remote_lease_from(const struct remote_ask *ask, uint64_t now_ns,
+                               uint64_t left_ns)
 {
     uint64_t end_ns = 0;
     if (__builtin_add_overflow(ask->sent_ns, left_ns, &end_ns)) {
@@ -63,11 +61,17 @@ static void read_read_rows(struct remote_ask *ask, const struct mci_call *call,
 {
     expect_rows(&ask->unpack, count);
     for (size_t i = 0; i < count; i++) {
-        mci_read_row_unpack(&ask->unpack, &rows[i]);
-        rows[i].lease_left_ns =
-            rows[i].err == MC_OK
-                ? lease_from(ask, call->now_ns, rows[i].lease_left_ns)
-                : 0;
+        struct mci_read_row *row = &rows[i];
+        mci_read_row_unpack(&ask->unpack, row);
+        if (row->err != MC_OK) {
+            continue;
+        }
+        row->lease_left_ns =
+            mci_remote_lease_from(ask, call->now_ns, row->lease_left_ns);
+        row->lease.epoch = ask->self.epoch;
+        if ((row->lease.number != 0) != row->want_lease) {
+            mci_unpack_refuse(&ask->unpack, MCI_UNPACK_ERROR_RANGE);
+        }
     }
 }
 
@@ -96,17 +100,28 @@ static void refuse_reads(struct mci_read_row *rows, size_t count,
         rows[i].err = err;
         rows[i].place_count = 0;
         rows[i].hold = (struct mci_hold){.index = 0};
+        rows[i].lease = (struct mci_lease){.number = 0};
         rows[i].lease_left_ns = 0;
     }
 }
 
+/* All rows of a message want leases of the same kind. */
+static bool goes_along(const struct mci_read_row *rows,
+                       const struct remote_run *run)
+{
+    return run->count == 0 ||
+           rows[run->at].want_lease == rows[run->at + run->count].want_lease;
+}
+
+/* Named leases of parts before one that fails end at their deadlines, as do those
+ * whose answer was lost. */
 enum mc_err mci_remote_get(void *ctx, const struct mci_call *call,
                            struct mci_read_row *rows, size_t count)
 {
     struct remote_run run = {.at = 0};
     enum mc_err err = MC_OK;
     do {
-        while (run.at + run.count < count &&
+        while (run.at + run.count < count && goes_along(rows, &run) &&
                mci_remote_run_takes(
                    &run, mci_remote_text_bytes(rows[run.at + run.count].key,
                                                MC_KEY_LEN_MAX))) {

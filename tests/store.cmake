@@ -66,6 +66,8 @@ foreach(proof once remote_master other_master)
   mc_test(store ${proof} SOURCES ${peer_rig} LINK ${store_parts}
     TIMEOUT 240)
 endforeach()
+mc_test(store remote_lease SOURCES ${peer_rig} support/transfer_rig.c
+  LINK ${store_parts} TIMEOUT 240)
 # What other stores failed at: docs/known_faults.md.
 foreach(proof faults network)
   mc_test(store known_${proof} SOURCES ${client_rig} LINK ${store_parts}

@@ -492,6 +492,115 @@ START_TEST(a_read_row_keeps_its_fields)
 }
 END_TEST
 
+START_TEST(a_read_row_with_a_lease_keeps_it)
+{
+    struct control_rig rig;
+    struct mci_read_row row = {
+        .size = 1, .lease = {.number = UINT64_MAX, .ref = UINT64_MAX}};
+    struct mci_read_row read = {.lease = {.number = 7}};
+    struct mci_read_row plain = {.size = 1};
+    control_rig_init(&rig);
+    mci_read_row_pack(&rig.pack, &row);
+    mci_read_row_pack(&rig.pack, &plain);
+    mci_read_row_unpack(control_rig_read(&rig), &read);
+    ck_assert_uint_eq(read.lease.number, UINT64_MAX);
+    ck_assert_uint_eq(read.lease.ref, UINT64_MAX);
+    mci_read_row_unpack(&rig.unpack, &read);
+    control_rig_done(&rig);
+    ck_assert_uint_eq(read.lease.number, 0);
+    /* Half of a lease is none. */
+    (void)control_rig_again(&rig);
+    mci_pack_array(&rig.pack, 6);
+    for (unsigned i = 0; i < 4; i++) {
+        mci_pack_u64(&rig.pack, 1);
+    }
+    mci_pack_array(&rig.pack, 0);
+    mci_pack_u64(&rig.pack, 1);
+    mci_read_row_unpack(control_rig_read(&rig), &read);
+    ck_assert_int_eq(rig.unpack.error, MCI_UNPACK_ERROR_LENGTH);
+    ck_assert_int_eq(read.err, MC_ERR_INTERNAL_ERROR);
+    control_rig_fini(&rig);
+}
+END_TEST
+
+START_TEST(a_get_says_whether_its_rows_take_leases)
+{
+    struct control_rig rig;
+    bool is_named = true;
+    control_rig_init(&rig);
+    mci_reads_pack(&rig.pack, false, 2);
+    mci_pack_str(&rig.pack, mc_view_str("a"));
+    mci_pack_str(&rig.pack, mc_view_str("b"));
+    ck_assert_uint_eq(mci_reads_unpack(control_rig_read(&rig), &is_named), 2);
+    ck_assert(!is_named);
+    (void)control_rig_again(&rig);
+    mci_reads_pack(&rig.pack, true, 2);
+    mci_pack_str(&rig.pack, mc_view_str("a"));
+    mci_pack_str(&rig.pack, mc_view_str("b"));
+    ck_assert_uint_eq(mci_reads_unpack(control_rig_read(&rig), &is_named), 2);
+    ck_assert(is_named);
+    /* There is one way to say no. */
+    (void)control_rig_again(&rig);
+    mci_pack_array(&rig.pack, 2);
+    mci_pack_bool(&rig.pack, false);
+    mci_pack_array(&rig.pack, 0);
+    (void)mci_reads_unpack(control_rig_read(&rig), &is_named);
+    ck_assert_int_eq(rig.unpack.error, MCI_UNPACK_ERROR_RANGE);
+    (void)control_rig_again(&rig);
+    mci_pack_array(&rig.pack, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        mci_pack_bool(&rig.pack, true);
+    }
+    ck_assert_uint_eq(mci_reads_unpack(control_rig_read(&rig), &is_named), 3);
+    ck_assert(!is_named); /* keys, the first of which is none */
+    control_rig_fini(&rig);
+}
+END_TEST
+
+START_TEST(a_renewed_row_keeps_what_it_named)
+{
+    struct control_rig rig;
+    struct mci_read_row row = {.size = MC_OBJECT_SIZE_MAX,
+                               .media = 3,
+                               .version = UINT64_MAX,
+                               .lease = {.number = UINT64_MAX, .ref = 5},
+                               .lease_left_ns = UINT64_MAX,
+                               .place_count = MCI_REPLICAS_MAX};
+    struct mci_read_row over = {.err = MC_ERR_LEASE_EXPIRED};
+    struct mci_read_row read = {.size = 0};
+    memcpy(row.places, started_row.places, sizeof row.places);
+    memcpy(row.grants, started_row.grants, sizeof row.grants);
+    control_rig_init(&rig);
+    mci_lease_row_pack(&rig.pack, &row);
+    mci_lease_row_unpack(control_rig_read(&rig), 9, &read);
+    control_rig_done(&rig);
+    ck_assert_uint_eq(read.lease.epoch, 9);
+    ck_assert_uint_eq(read.lease.number, UINT64_MAX);
+    ck_assert_uint_eq(read.lease.ref, 5);
+    ck_assert_uint_eq(read.version, UINT64_MAX);
+    (void)control_rig_again(&rig);
+    mci_renewed_pack(&rig.pack, &row);
+    mci_renewed_pack(&rig.pack, &over);
+    mci_renewed_unpack(control_rig_read(&rig), &read);
+    ck_assert_int_eq(read.err, MC_OK);
+    ck_assert_uint_eq(read.size, MC_OBJECT_SIZE_MAX);
+    ck_assert_uint_eq(read.media, 3);
+    ck_assert_uint_eq(read.lease_left_ns, UINT64_MAX);
+    ck_assert_uint_eq(read.place_count, MCI_REPLICAS_MAX);
+    ck_assert_mem_eq(read.grants, row.grants, sizeof row.grants);
+    ck_assert_uint_eq(read.lease.number, UINT64_MAX);
+    mci_renewed_unpack(&rig.unpack, &read);
+    control_rig_done(&rig);
+    ck_assert_int_eq(read.err, MC_ERR_LEASE_EXPIRED);
+    ck_assert_uint_eq(read.place_count, 0);
+    ck_assert_uint_eq(read.lease_left_ns, 0);
+    row.place_count++;
+    mci_renewed_pack(control_rig_again(&rig), &row);
+    control_rig_refused(&rig);
+    control_rig_fini(&rig);
+}
+END_TEST
+
 START_TEST(a_probe_keeps_its_fields_at_their_limits)
 {
     struct control_rig rig;
@@ -606,6 +715,9 @@ int main(void)
     tcase_add_test(keys, a_key_past_its_limit_arrives_one_byte_past_it);
     tcase_add_test(keys, the_args_of_removing_keep_their_fields);
     tcase_add_test(keys, a_read_row_keeps_its_fields);
+    tcase_add_test(keys, a_read_row_with_a_lease_keeps_it);
+    tcase_add_test(keys, a_get_says_whether_its_rows_take_leases);
+    tcase_add_test(keys, a_renewed_row_keeps_what_it_named);
     tcase_add_test(keys, a_probe_keeps_its_fields_at_their_limits);
     tcase_add_test(keys, a_session_that_was_sent_too_long_is_refused);
     tcase_add_test(keys, results_keep_all_of_their_64_bits);

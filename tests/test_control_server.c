@@ -350,8 +350,7 @@ END_TEST
 START_TEST(what_is_not_built_or_not_known_is_told_so)
 {
     struct scene scene;
-    static const int ops[] = {
-        MCI_OP_RENEW_LEASE, MCI_OP_RELEASE_LEASE, 5, 63, 64, 9999, INT32_MAX};
+    static const int ops[] = {5, 36, 63, 64, 9999, INT32_MAX};
     scene_open(&scene, NULL);
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
         struct asked asked = next(&scene, (enum mci_op)ops[i]);

@@ -192,6 +192,29 @@ static struct mci_write_row row_of(const char *key, uint64_t size)
     return (struct mci_write_row){.key = mc_view_str(key), .size = size};
 }
 
+static void note_leases(struct end *end, const char *what, enum mc_err err,
+                        const struct mci_read_row *rows, size_t count)
+{
+    note(end, "%s %d:", what, (int)err);
+    for (size_t i = 0; i < count; i++) {
+        bool is_there = rows[i].err == MC_OK && rows[i].size > 0;
+        note(end, " %d%s%s size %ju places %u left %d", (int)rows[i].err,
+             rows[i].lease.number ? "+" : "", rows[i].lease.epoch ? "e" : "",
+             (uintmax_t)(is_there ? rows[i].size : 0), rows[i].place_count,
+             is_there && rows[i].lease_left_ns > MCI_NS_PER_S);
+    }
+    note(end, "\n");
+}
+
+static void note_kept(struct end *end)
+{
+    const struct mci_call call = call_of(end);
+    struct mci_master_stats figures;
+    ck_assert_int_eq(end->link.ops->stat(end->link.ctx, &call, &figures),
+                     MC_OK);
+    note(end, "leased only %ju\n", (uintmax_t)figures.leased_only_bytes);
+}
+
 /* ---- scenes -------------------------------------------------------------- */
 
 static void play_a_life(struct end *end)
@@ -407,6 +430,46 @@ static void play_full(struct end *end)
          (uintmax_t)figures.commits, (uintmax_t)figures.alloc_failures);
 }
 
+static void play_leases(struct end *end)
+{
+    const struct mci_link_ops *ops = end->link.ops;
+    void *ctx = end->link.ctx;
+    struct mci_write_row rows[2] = {row_of("a", 100), row_of("b", 70000)};
+    struct mci_write_row again = row_of("b", 10);
+    struct mci_read_row reads[4] = {{.key = mc_view_str("a")},
+                                    {.key = mc_view_str("b")},
+                                    {.key = mc_view_str("b")},
+                                    {.key = mc_view_str("none")}};
+    const struct mc_view keys[] = {mc_view_str("a"), mc_view_str("b")};
+    start(end, rows, 2);
+    finish(end, rows, 2);
+    for (size_t i = 0; i < 4; i++) {
+        reads[i].want_lease = true;
+    }
+    const struct mci_call call = call_of(end);
+    note_leases(end, "get", ops->get(ctx, &call, reads, 4), reads, 4);
+    drop(end, keys, 2, false);
+    upsert(end, &again, 1);
+    finish(end, &again, 1);
+    drop(end, keys, 1, true);
+    note_kept(end);
+    struct mci_read_row wrong[3] = {reads[0], reads[0], reads[0]};
+    wrong[0].version++;
+    wrong[1].lease.epoch++;
+    wrong[2].lease.number++;
+    note_leases(end, "renew", ops->lease_renew(ctx, &call, wrong, 3), wrong, 3);
+    note_leases(end, "renew", ops->lease_renew(ctx, &call, reads, 4), reads, 4);
+    note_leases(end, "release", ops->lease_release(ctx, &call, reads, 2), reads,
+                2);
+    note_kept(end);
+    note_leases(end, "renew", ops->lease_renew(ctx, &call, reads, 3), reads, 3);
+    note_leases(end, "release", ops->lease_release(ctx, &call, &reads[2], 2),
+                &reads[2], 2);
+    note_kept(end);
+    note_leases(end, "none", ops->lease_renew(ctx, &call, NULL, 0), NULL, 0);
+    note_leases(end, "none", ops->lease_release(ctx, &call, NULL, 0), NULL, 0);
+}
+
 static void play_nothing(struct end *end)
 {
     ask(end, NULL, 0);
@@ -457,8 +520,8 @@ static char *play(void (*scene)(struct end *), bool remote)
 }
 
 static void (*const scenes[])(struct end *) = {
-    play_a_life, play_bad_names, play_configs, play_tenants,
-    play_regex,  play_list,      play_full,    play_nothing};
+    play_a_life, play_bad_names, play_configs, play_tenants, play_regex,
+    play_list,   play_full,      play_leases,  play_nothing};
 
 START_TEST(both_links_answer_the_same)
 {

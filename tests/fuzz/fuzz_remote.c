@@ -213,13 +213,30 @@ static void try_writes(unsigned which)
     free(rows);
 }
 
-static void try_reads(void)
+static void try_reads(bool want_lease)
 {
     struct mci_read_row *rows = make_rows(sizeof *rows);
     for (size_t i = 0; i < ROWS; i++) {
         rows[i].key = mc_view_str("key");
+        rows[i].want_lease = want_lease;
     }
     enum mc_err err = table.ops->get(table.ctx, &call, rows, ROWS);
+    for (size_t i = 0; i < ROWS; i++) {
+        require(err == MC_OK || rows[i].err == err);
+        require(rows[i].place_count <= MCI_REPLICAS_MAX);
+    }
+    free(rows);
+}
+
+static void try_leases(bool renews)
+{
+    struct mci_read_row *rows = make_rows(sizeof *rows);
+    for (size_t i = 0; i < ROWS; i++) {
+        rows[i].lease = (struct mci_lease){.epoch = 1000, .number = 5 + i};
+    }
+    enum mc_err err =
+        renews ? table.ops->lease_renew(table.ctx, &call, rows, ROWS)
+               : table.ops->lease_release(table.ctx, &call, rows, ROWS);
     for (size_t i = 0; i < ROWS; i++) {
         require(err == MC_OK || rows[i].err == err);
         require(rows[i].place_count <= MCI_REPLICAS_MAX);
@@ -309,13 +326,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     /* A frame may be an old answer, behind which another is waited for. */
     call.deadline_ns =
         call.now_ns + (is_raw ? 300 * MCI_NS_PER_MS : 20 * MCI_NS_PER_S);
-    unsigned which = data[0] % 14;
+    unsigned which = data[0] % 17;
     if (which < 4) {
         try_writes(which);
     } else if (which == 4) {
-        try_reads();
+        try_reads(false);
     } else if (which < 10) {
         try_keys(which - 5);
+    } else if (which == 14) {
+        try_reads(true);
+    } else if (which > 14) {
+        try_leases(which == 15);
     } else {
         try_others(which - 10);
     }

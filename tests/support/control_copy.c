@@ -26,6 +26,27 @@ static void copy_keys(struct mci_unpack *unpack, struct mci_pack *pack,
     }
 }
 
+static void copy_reads(struct mci_unpack *unpack, struct mci_pack *pack)
+{
+    bool is_named = false;
+    uint32_t count = mci_reads_unpack(unpack, &is_named);
+    mci_reads_pack(pack, is_named, count);
+    for (uint32_t i = 0; i < count && is_sound(unpack); i++) {
+        mci_pack_str(pack, mci_key_unpack(unpack));
+    }
+}
+
+static void copy_leases(struct mci_unpack *unpack, struct mci_pack *pack)
+{
+    uint32_t count = mci_rows_unpack(unpack);
+    mci_rows_pack(pack, count);
+    for (uint32_t i = 0; i < count && is_sound(unpack); i++) {
+        struct mci_read_row row;
+        mci_lease_row_unpack(unpack, 7, &row);
+        mci_lease_row_pack(pack, &row);
+    }
+}
+
 static void copy_numbers(struct mci_unpack *unpack, struct mci_pack *pack)
 {
     uint32_t count = mci_rows_unpack(unpack);
@@ -194,6 +215,12 @@ static void copy_args(enum mci_op op, struct mci_unpack *unpack,
         copy_touch(unpack, pack);
         break;
     case MCI_OP_GET:
+        copy_reads(unpack, pack);
+        break;
+    case MCI_OP_RENEW_LEASE:
+    case MCI_OP_RELEASE_LEASE:
+        copy_leases(unpack, pack);
+        break;
     case MCI_OP_EXIST:
     case MCI_OP_GET_SIZE:
     case MCI_OP_PROBE:
@@ -273,6 +300,17 @@ static void copy_read(struct mci_unpack *unpack, struct mci_pack *pack)
     }
 }
 
+static void copy_renewed(struct mci_unpack *unpack, struct mci_pack *pack)
+{
+    uint32_t count = mci_rows_unpack(unpack);
+    mci_rows_pack(pack, count);
+    for (uint32_t i = 0; i < count && is_sound(unpack); i++) {
+        struct mci_read_row row;
+        mci_renewed_unpack(unpack, &row);
+        mci_renewed_pack(pack, &row);
+    }
+}
+
 static void copy_probes(struct mci_unpack *unpack, struct mci_pack *pack)
 {
     uint32_t count = mci_rows_unpack(unpack);
@@ -334,6 +372,9 @@ static void copy_result(enum mci_op op, struct mci_unpack *unpack,
         break;
     case MCI_OP_GET:
         copy_read(unpack, pack);
+        break;
+    case MCI_OP_RENEW_LEASE:
+        copy_renewed(unpack, pack);
         break;
     case MCI_OP_PROBE:
         copy_probes(unpack, pack);

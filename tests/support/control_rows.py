@@ -19,7 +19,7 @@ OPS = {
     "hello": 1, "goodbye": 2, "heartbeat": 3, "cancel": 4, "segment_mount": 10, "segment_unmount": 11,
     "segment_status": 12, "segment_get": 13, "put_start": 20, "upsert_start": 21, "put_end": 22,
     "put_revoke": 23, "attempt_fate": 24, "attempt_touch": 25, "get": 30, "exist": 31, "get_size": 32,
-    "probe": 33, "remove": 40, "remove_by_regex": 41, "remove_all": 42, "replica_clear": 43, "list": 50,
+    "probe": 33, "renew_lease": 34, "release_lease": 35, "remove": 40, "remove_by_regex": 41, "remove_all": 42, "replica_clear": 43, "list": 50,
     "stat": 51,
 }
 rows = []
@@ -94,6 +94,14 @@ answer("attempt_touch", [0])
 request("get", [KEY, "k", ""])
 answer("get", [[2**21, 2**40 + 1, 1, 10**10, [place(1, 0)]], -704,
                [70000, 9, 3, 1, [place(i, i << 20) for i in range(4)]], [5, 6, 2, 7, []]])
+request("get_two", [KEY, "k"], "get")
+request("get_named", [True, [KEY, "k"]], "get")
+answer("get_named", [[2**21, 2**40 + 1, 1, 10**10, [place(1, 0)], 2**44 + 1, 2**32 + 5], -200,
+                     [5, 6, 2, 7, [], 2**44 + 2, 1]], "get")
+request("renew_lease", [[2**44 + 1, 2**32 + 5, 2**40 + 1], [U64, U64, U64], [0, 0, 0]])
+answer("renew_lease", [[2**21, 1, 10**10, [place(1, 0), place(2, 2**40)]], -707, [5, 2, 7, []]])
+request("release_lease", [[2**44 + 1, 2**32 + 5, 2**40 + 1]])
+answer("release_lease", [0])
 request("exist", [KEY] * 20)
 answer("exist", [1, 0, -400] + [1] * 17)
 request("exist_none", [], "exist")
