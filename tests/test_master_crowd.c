@@ -31,6 +31,7 @@ struct actor {
     uint32_t client;
     struct mci_write_row pending; /* left open, to be ended later */
     char pending_key[16];
+    struct mci_read_row lease; /* number 0: none */
 };
 
 static uint64_t roll(struct actor *actor)
@@ -145,6 +146,36 @@ static void read_one(struct actor *actor)
     }
     sched_yield();
     mci_master_release(rig.master, &row, 1);
+}
+
+/* Takes a lease with a name, and sees to the one that it has left. */
+static void lease_one(struct actor *actor)
+{
+    char key[16];
+    struct mci_write_row unused;
+    struct mci_call call = call_of(actor);
+    struct mci_read_row *row = &actor->lease;
+    uint64_t dice = roll(actor) % 8;
+    if (row->lease.number == 0) {
+        make_row(actor, key, &unused);
+        row->key = mc_view_str(key);
+        row->want_lease = true;
+        check("get", mci_master_get(rig.master, &call, row, 1));
+    } else if (dice < 4) {
+        check("renew", mci_master_lease_renew(rig.master, &call, row, 1));
+    } else if (dice < 6) {
+        check("hold", mci_master_lease_hold(rig.master, &call, row, 1));
+        sched_yield();
+        mci_master_release(rig.master, row, 1);
+    } else if (dice < 7) {
+        check("release", mci_master_lease_release(rig.master, &call, row, 1));
+    } else {
+        row->lease.number = 0; /* forgotten */
+    }
+    if (row->lease.number != 0 && row->err != MC_OK &&
+        row->err != MC_ERR_LEASE_EXPIRED) {
+        fault("lease", row->err);
+    }
 }
 
 static void ask(struct actor *actor)
@@ -289,9 +320,11 @@ static void live_and_die(struct actor *actor)
         fault("segment_add", MC_ERR_NOMEM);
     }
     mortal.pending.attempt.number = 0;
+    mortal.lease.lease.number = 0;
     for (int i = 0; i < 6; i++) {
         write(&mortal, i % 2 == 0);
         go_to_disk(&mortal);
+        lease_one(&mortal);
     }
     mci_master_client_expire(rig.master, mortal.client);
     while (!done) {
@@ -317,9 +350,10 @@ static void act(struct actor *actor)
     static const struct {
         void (*act)(struct actor *actor);
         unsigned share;
-    } kinds[] = {{read_one, 20},     {ask, 10},    {remove_one, 6},
-                 {go_to_disk, 10},   {promote, 8}, {leave_disk, 3},
-                 {clear_replica, 3}, {sweep, 3},   {list_all, 2}};
+    } kinds[] = {{read_one, 20},  {lease_one, 10},    {ask, 10},
+                 {remove_one, 6}, {go_to_disk, 10},   {promote, 8},
+                 {leave_disk, 3}, {clear_replica, 3}, {sweep, 3},
+                 {list_all, 2}};
     uint64_t dice = roll(actor) % 1000;
     if (dice < 4) {
         bulk(actor);
