@@ -11,6 +11,22 @@ foreach(proof events goings leases named attempts evict pins log meanwhile model
     doubt quota place)
   mc_test(store store_${proof} SOURCES support/store_rig.c LINK ${store_parts})
 endforeach()
+# Links the checker of locks and reservations into a test, see its header.
+function(mc_check_order room)
+  target_sources(test_${room} PRIVATE support/lock_order.c)
+  foreach(name pthread_mutex_lock pthread_mutex_unlock pthread_cond_wait
+      pthread_cond_timedwait mci_event_log_reserve mci_event_log_unreserve
+      mci_event_log_append mci_event_log_append_cleared mci_place mci_leavings_clear
+      mci_version_drop_copy mci_master_put_start mci_master_put_end
+      mci_master_create mci_master_destroy)
+    target_link_options(test_${room} PRIVATE "LINKER:--wrap=${name}")
+  endforeach()
+endfunction()
+foreach(proof goings evict pins log meanwhile quota)
+  mc_check_order(store_${proof})
+endforeach()
+mc_test(store lock_order SOURCES support/store_rig.c LINK ${store_parts})
+mc_check_order(lock_order)
 set(client_rig support/client_rig.c support/process_rig.c support/store_rig.c)
 # Each over both links: embedded, and a master reached over a socket, whose
 # bytes go by tcp or by shared memory.
@@ -52,6 +68,7 @@ mc_test(store master SOURCES support/store_rig.c LINK ${store_parts})
 mc_test(store object_table LINK ${store_parts})
 mc_test(store master_crowd SOURCES support/store_rig.c LINK ${store_parts}
   TIMEOUT 300)
+mc_check_order(master_crowd)
 foreach(part "" _fences _many _attempts _segments _nomem _crowd)
   mc_test(store registry${part}
     SOURCES support/registry_rig.c support/store_rig.c LINK ${store_parts})
