@@ -86,6 +86,33 @@ void mc_client_stat(struct mc_client *client, struct mc_client_stats *stats_out)
                                  .events = events};
 }
 
+/* By how bytes go, in the order of struct mc_client_moved. */
+static const struct {
+    const char *name;
+    enum mc_transport_kind kind;
+} ways[] = {{"local", MC_TRANSPORT_LOCAL},
+            {"shm", MC_TRANSPORT_SHM},
+            {"tcp", MC_TRANSPORT_TCP}};
+#define WAYS (sizeof ways / sizeof ways[0])
+
+void mc_client_moved(const struct mc_client *client,
+                     struct mc_client_moved *moved_out)
+{
+    struct mc_transfer_stats stats;
+    struct mc_client_way *outs[] = {&moved_out->local, &moved_out->shm,
+                                    &moved_out->tcp};
+    *moved_out = (struct mc_client_moved){.tcp = {0}};
+    if (!client->outside) {
+        return;
+    }
+    mc_transfer_stat(client->outside->transfer, &stats);
+    for (size_t i = 0; i < WAYS; i++) {
+        outs[i]->read_bytes = stats.read_bytes[ways[i].kind];
+        outs[i]->written_bytes = stats.written_bytes[ways[i].kind];
+        outs[i]->rows = stats.moved_rows[ways[i].kind];
+    }
+}
+
 const char *mc_client_hostname(const struct mc_client *client)
 {
     return client->outside ? client->outside->name : "embedded";
@@ -134,6 +161,32 @@ static enum mc_err write_calls(struct mci_buf *text,
     return err;
 }
 
+/* A family of figures, one per way. */
+static enum mc_err write_ways(struct mci_buf *text, const char *name,
+                              const uint64_t values[5])
+{
+    enum mc_err err = mci_buf_printf(text, "# TYPE %s counter\n", name);
+    for (size_t i = 0; i < WAYS && err == MC_OK; i++) {
+        err = mci_buf_printf(text, "%s{transport=\"%s\"} %" PRIu64 "\n", name,
+                             ways[i].name, values[ways[i].kind]);
+    }
+    return err;
+}
+
+static enum mc_err write_moved(struct mci_buf *text,
+                               const struct mc_transfer_stats *moved)
+{
+    enum mc_err err =
+        write_ways(text, "mckv_transport_read_bytes", moved->read_bytes);
+    if (err == MC_OK) {
+        err = write_ways(text, "mckv_transport_write_bytes",
+                         moved->written_bytes);
+    }
+    return err == MC_OK
+               ? write_ways(text, "mckv_transport_rows", moved->moved_rows)
+               : err;
+}
+
 enum mc_err mci_client_metrics(void *ctx, struct mci_buf *text)
 {
     const struct mc_client *client = ctx;
@@ -165,6 +218,9 @@ enum mc_err mci_client_metrics(void *ctx, struct mci_buf *text)
          i++) {
         err = write_figure(text, figures[i].name, figures[i].type,
                            figures[i].value);
+    }
+    if (err == MC_OK) {
+        err = write_moved(text, &moved);
     }
     return err == MC_OK ? write_calls(text, &remote) : err;
 }

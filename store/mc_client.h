@@ -417,6 +417,21 @@ struct mc_client_stats {
 void mc_client_stat(struct mc_client *client,
                     struct mc_client_stats *stats_out);
 
+/* How bytes of this client's calls went; those that others read and write in its
+ * segments are theirs. An embedded store has no ways: zeros. Never blocks. */
+struct mc_client_way {
+    uint64_t read_bytes;
+    uint64_t written_bytes;
+    uint64_t rows; /* moved whole */
+};
+struct mc_client_moved {
+    struct mc_client_way local; /* memory of this client */
+    struct mc_client_way shm;   /* of another on this host */
+    struct mc_client_way tcp;
+};
+void mc_client_moved(const struct mc_client *client,
+                     struct mc_client_moved *moved_out);
+
 /* The client's host:port, which is the label of its segments; "embedded" for an
  * embedded store. Borrowed, valid until close. */
 const char *mc_client_hostname(const struct mc_client *client);

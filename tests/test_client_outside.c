@@ -553,6 +553,87 @@ START_TEST(a_metadata_server_hears_of_a_client_and_of_its_end)
 }
 END_TEST
 
+/* ---- which way bytes go --------------------------------------------------------- */
+
+static void expect_way(const struct mc_client *client, const char *way,
+                       uint64_t rows)
+{
+    struct mc_client_moved moved;
+    mc_client_moved(client, &moved);
+    const struct {
+        const char *name;
+        const struct mc_client_way *way;
+    } all[] = {
+        {"local", &moved.local}, {"shm", &moved.shm}, {"tcp", &moved.tcp}};
+    for (size_t i = 0; i < 3; i++) {
+        bool is_it = strcmp(all[i].name, way) == 0;
+        ck_assert_msg(all[i].way->rows == (is_it ? 2 * rows : 0) &&
+                          all[i].way->written_bytes ==
+                              (is_it ? rows * LEN : 0) &&
+                          all[i].way->read_bytes == (is_it ? rows * LEN : 0),
+                      "%s where %s was meant: %ju rows", all[i].name, way,
+                      (uintmax_t)all[i].way->rows);
+    }
+}
+
+static void expect_line(uint16_t port, const char *name, const char *way,
+                        uint64_t figure)
+{
+    char room[16384];
+    char line[160];
+    (void)snprintf(line, sizeof line, "\n%s{transport=\"%s\"} %ju\n", name, way,
+                   (uintmax_t)figure);
+    ck_assert_int_eq(ask_http(port, "/metrics", room, sizeof room), 200);
+    ck_assert_msg(strstr(room, line) != NULL, "%s", line);
+}
+
+START_TEST(which_way_bytes_went_is_told)
+{
+    static const struct {
+        const char *variable; /* NULL: none; else it is set to 0 */
+        bool is_owner;
+        const char *way;
+    } rows[] = {{NULL, false, "shm"},
+                {"MC_STORE_SHM", false, "tcp"},
+                {NULL, true, "local"},
+                {"MC_STORE_MEMCPY", true, "shm"}};
+    const char *variable = rows[_i].variable;
+    if (variable) {
+        ck_assert_int_eq(setenv(variable, "0", 1), 0);
+    }
+    start(0, 0);
+    struct mc_client_opts opts = {.master = process.address,
+                                  .segment_bytes = MIB,
+                                  .any_memory = true,
+                                  .with_http = true,
+                                  .http_port = MC_HTTP_ANY};
+    struct mc_client *owner = NULL;
+    struct mc_client *pure = NULL;
+    ck_assert_int_eq(mc_client_open(&opts, &owner), MC_OK);
+    opts.segment_bytes = MC_NONE;
+    ck_assert_int_eq(mc_client_open(&opts, &pure), MC_OK);
+    struct mc_client *client = rows[_i].is_owner ? owner : pure;
+    for (int i = 0; i < 5; i++) {
+        char key[8];
+        (void)snprintf(key, sizeof key, "k%d", i);
+        ck_assert_int_eq(put(client, key), MC_OK);
+        ck_assert_int_eq(get(client, key), MC_OK);
+    }
+    expect_way(client, rows[_i].way, 5);
+    expect_way(client == owner ? pure : owner, "none", 0);
+    uint16_t port = mc_client_http_port(client);
+    expect_line(port, "mckv_transport_rows", rows[_i].way, 10);
+    expect_line(port, "mckv_transport_read_bytes", rows[_i].way, 5 * LEN);
+    expect_line(port, "mckv_transport_write_bytes", rows[_i].way, 5 * LEN);
+    mc_client_close(pure);
+    mc_client_close(owner);
+    stop();
+    if (variable) {
+        ck_assert_int_eq(unsetenv(variable), 0);
+    }
+}
+END_TEST
+
 static TCase *outside(void)
 {
     TCase *tcase = tcase_create("outside");
@@ -572,6 +653,7 @@ static TCase *outside(void)
     tcase_add_test(tcase, who_has_a_name_is_served_under_it_before_it_lends);
     tcase_add_test(tcase, who_is_not_served_by_tcp_has_no_name);
     tcase_add_test(tcase, a_metadata_server_hears_of_a_client_and_of_its_end);
+    tcase_add_loop_test(tcase, which_way_bytes_went_is_told, 0, 4);
     return tcase;
 }
 

@@ -420,5 +420,6 @@ void mc_transfer_stat(const struct mc_transfer *transfer,
         stats_out->read_bytes[kind] = read_counter(&from->read_bytes[kind]);
         stats_out->written_bytes[kind] =
             read_counter(&from->written_bytes[kind]);
+        stats_out->moved_rows[kind] = read_counter(&from->moved_rows[kind]);
     }
 }

@@ -31,12 +31,13 @@
 struct mci_tls;
 struct mci_worker_pool; /* workers.h */
 
-/* As struct mc_transfer_stats; relaxed. read, written, rows and failed_rows are
+/* As struct mc_transfer_stats; relaxed. What peers move (bytes and rows) is
  * counted by the engine from the rows' outcomes, the others where they
  * happen. */
 struct mci_counters {
     _Atomic uint64_t read_bytes[MCI_TRANSPORT_KINDS];
     _Atomic uint64_t written_bytes[MCI_TRANSPORT_KINDS];
+    _Atomic uint64_t moved_rows[MCI_TRANSPORT_KINDS];
     _Atomic uint64_t served_read_bytes;
     _Atomic uint64_t served_written_bytes;
     _Atomic uint64_t rows;

@@ -239,6 +239,7 @@ int mc_transfer_eventfd(struct mc_transfer *transfer);
 struct mc_transfer_stats {
     uint64_t read_bytes[5]; /* by enum mc_transport_kind, as a peer */
     uint64_t written_bytes[5];
+    uint64_t moved_rows[5];     /* whole and well, seals apart */
     uint64_t served_read_bytes; /* as an owner, over tcp */
     uint64_t served_written_bytes;
     uint64_t rows;

@@ -195,6 +195,8 @@ static void count_row(const struct mci_rows *rows,
     struct mci_counters *counters = &rows->transfer->counters;
     if (row->err != MC_OK) {
         mci_count(&counters->failed_rows, 1);
+    } else if (!rows->is_seal) {
+        mci_count(&counters->moved_rows[row->transport], 1);
     }
     if (row->bytes > 0) {
         mci_count(row->terms.is_write ? &counters->written_bytes[row->transport]
