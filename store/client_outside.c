@@ -109,6 +109,7 @@ static enum mc_err open_transfer(struct mci_outside *outside,
         .port = address->has_port ? address->port : 0,
         .port_min = address->has_port ? 0 : settings->port_min,
         .port_max = address->has_port ? 0 : settings->port_max,
+        .port_tries = settings->port_tries,
         /* Who has a name is served under it, also if it lends nothing yet. */
         .is_served_at_once = settings->has_address,
         .no_shm = settings->no_shm,

@@ -17,6 +17,8 @@
 #define HOST "127.0.0.1"
 #define PORT_MIN 12300
 #define PORT_MAX 14300
+#define PORT_TRIES 20
+#define PORT_TRIES_MAX 36000 /* an hour of them */
 
 static bool is_set(const char *text)
 {
@@ -72,6 +74,19 @@ static uint16_t port_of(const char *name, uint16_t otherwise)
     bool is_sound =
         read_number(name, &number) && number > 0 && number <= UINT16_MAX;
     return is_sound ? (uint16_t)number : otherwise;
+}
+
+/* One at least: who asks for none wants no waiting. */
+static uint32_t tries_of(const char *name)
+{
+    long long number = 0;
+    if (!read_number(name, &number)) {
+        return PORT_TRIES;
+    }
+    if (number < 1) {
+        return 1;
+    }
+    return number > PORT_TRIES_MAX ? PORT_TRIES_MAX : (uint32_t)number;
 }
 
 static bool is_off(const char *name)
@@ -168,6 +183,7 @@ static enum mc_err read_address(const struct mc_client_opts *opts,
         settings->port_min = PORT_MIN;
         settings->port_max = PORT_MAX;
     }
+    settings->port_tries = tries_of("MC_STORE_CLIENT_SETUP_RETRIES");
     settings->bind_address = variable("MC_TCP_BIND_ADDRESS");
     if (!settings->bind_address && variable("MC_USE_IPV6") &&
         !is_off("MC_USE_IPV6")) {

@@ -24,6 +24,7 @@ struct mci_settings {
     bool has_address;           /* it was given */
     uint16_t port_min;
     uint16_t port_max;
+    uint32_t port_tries;      /* how often the range is looked through */
     const char *bind_address; /* NULL: any */
     bool no_shm;
     bool no_local;

@@ -634,6 +634,77 @@ START_TEST(which_way_bytes_went_is_told)
 }
 END_TEST
 
+/* ---- a range of ports that is taken --------------------------------------------- */
+
+struct taken {
+    int fd;
+    unsigned agains;
+    unsigned free_at; /* the port is free from that one on; 0: never */
+};
+
+static void count_agains(void *ctx, enum mc_log_level level, const char *text)
+{
+    struct taken *taken = ctx;
+    (void)level;
+    if (!strstr(text, "again in 100 ms")) {
+        return;
+    }
+    if (++taken->agains == taken->free_at) {
+        (void)close(taken->fd);
+    }
+}
+
+static uint16_t take_port(int *fd_out)
+{
+    const struct mci_listen_opts opts = {.host = NULL};
+    const char *why = NULL;
+    uint16_t port = 0;
+    ck_assert_int_eq(mci_address_listen(&opts, fd_out, &port, &why), MC_OK);
+    return port;
+}
+
+START_TEST(a_range_that_is_taken_is_looked_through_as_often_as_is_set)
+{
+    static const struct {
+        const char *retries;
+        unsigned free_at;
+        unsigned agains;
+        enum mc_err err;
+    } rows[] = {{"1", 0, 0, MC_ERR_UNAVAILABLE_IN_CURRENT_STATUS},
+                {"0", 0, 0, MC_ERR_UNAVAILABLE_IN_CURRENT_STATUS},
+                {"3", 0, 2, MC_ERR_UNAVAILABLE_IN_CURRENT_STATUS},
+                {"3", 2, 2, MC_OK},
+                {NULL, 5, 5, MC_OK},
+                {"none", 1, 1, MC_OK}};
+    struct taken taken = {.free_at = rows[_i].free_at};
+    char port[8];
+    (void)snprintf(port, sizeof port, "%u", (unsigned)take_port(&taken.fd));
+    ck_assert_int_eq(setenv("MC_STORE_CLIENT_MIN_PORT", port, 1), 0);
+    ck_assert_int_eq(setenv("MC_STORE_CLIENT_MAX_PORT", port, 1), 0);
+    if (rows[_i].retries) {
+        ck_assert_int_eq(
+            setenv("MC_STORE_CLIENT_SETUP_RETRIES", rows[_i].retries, 1), 0);
+    }
+    start(0, 0);
+    mc_log_set_sink(count_agains, &taken);
+    mc_log_set_level(MC_LOG_INFO);
+    const struct mc_client_opts opts = {.master = process.address,
+                                        .segment_bytes = MIB};
+    struct mc_client *client = NULL;
+    ck_assert_int_eq(mc_client_open(&opts, &client), rows[_i].err);
+    ck_assert_uint_eq(taken.agains, rows[_i].agains);
+    mc_client_close(client);
+    mc_log_set_level(MC_LOG_WARN);
+    stop();
+    if (rows[_i].free_at == 0) {
+        (void)close(taken.fd);
+    }
+    (void)unsetenv("MC_STORE_CLIENT_MIN_PORT");
+    (void)unsetenv("MC_STORE_CLIENT_MAX_PORT");
+    (void)unsetenv("MC_STORE_CLIENT_SETUP_RETRIES");
+}
+END_TEST
+
 static TCase *outside(void)
 {
     TCase *tcase = tcase_create("outside");
@@ -654,6 +725,9 @@ static TCase *outside(void)
     tcase_add_test(tcase, who_is_not_served_by_tcp_has_no_name);
     tcase_add_test(tcase, a_metadata_server_hears_of_a_client_and_of_its_end);
     tcase_add_loop_test(tcase, which_way_bytes_went_is_told, 0, 4);
+    tcase_add_loop_test(
+        tcase, a_range_that_is_taken_is_looked_through_as_often_as_is_set, 0,
+        6);
     return tcase;
 }
 

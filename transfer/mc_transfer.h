@@ -48,6 +48,8 @@ struct mc_transfer_opts {
     uint16_t port;            /* where bytes are served; 0 = a free one */
     uint16_t port_min;        /* of a range to look in, with port 0; 0 = any */
     uint16_t port_max;
+    uint32_t port_tries; /* how often the range is looked through, 100 ms apart,
+                            while all of it is taken; 0 = once */
     bool is_served_at_once; /* listen at open, not at the first exposure */
     bool no_shm;            /* neither offered nor used */
     bool no_local;          /* own memory goes by shm or tcp as well */

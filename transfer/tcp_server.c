@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "mc_log.h"
@@ -19,6 +20,7 @@
 #include "tcp_conn.h"
 
 #define ACCEPT_MAX 64 /* in one turn */
+#define PORT_PAUSE_NS (100 * (long)MCI_NS_PER_MS)
 #define LISTEN_AGAIN_NS (100 * MCI_NS_PER_MS)
 #define LOOK_NS (1 * MCI_NS_PER_S)
 
@@ -354,9 +356,19 @@ static enum mc_err listen_at(struct mci_tcp_server *server)
                                                 .port = opts->port,
                                                 .port_min = opts->port_min,
                                                 .port_max = opts->port_max};
+    const struct timespec pause = {.tv_nsec = PORT_PAUSE_NS};
     const char *why = "";
     enum mc_err err = mci_address_listen(&listen_opts, &server->listener.fd,
                                          &server->port, &why);
+    for (uint32_t n = 1; n < opts->port_tries && opts->port == 0 &&
+                         err == MC_ERR_UNAVAILABLE_IN_CURRENT_STATUS;
+         n++) {
+        mc_log(MC_LOG_INFO, "tcp: ports %u to %u: %s, again in 100 ms",
+               (unsigned)opts->port_min, (unsigned)opts->port_max, why);
+        (void)nanosleep(&pause, NULL);
+        err = mci_address_listen(&listen_opts, &server->listener.fd,
+                                 &server->port, &why);
+    }
     if (err) {
         mc_log(MC_LOG_ERROR, "tcp: listen on %s:%u: %s",
                opts->bind_address ? opts->bind_address : "*",
