@@ -10,6 +10,9 @@
 #include "mci_clock.h"
 
 /* Bytes taken from one connection before others are looked at. */
+/* Of a first frame: hello is short. What begins a handshake of TLS reads as a
+ * longer one, and who does that is not left waiting for what nobody sends. */
+#define HELLO_LEN_MAX (UINT32_C(64) << 10)
 #define TURN_BYTES (4 * MCI_CONN_BYTES)
 /* Answers gathered before they are sent. */
 #define GATHER_BYTES ((size_t)64 << 10)
@@ -187,7 +190,8 @@ static bool find_frame(struct mci_control_conn *conn, uint64_t now_ns)
         return false;
     }
     uint32_t len = mci_get_le32(begin_of(conn));
-    if (len == 0 || len > MC_MESSAGE_LEN_MAX) {
+    uint32_t len_max = conn->client ? MC_MESSAGE_LEN_MAX : HELLO_LEN_MAX;
+    if (len == 0 || len > len_max) {
         end_malformed(conn);
         return false;
     }

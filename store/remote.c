@@ -117,6 +117,21 @@ static enum mc_err say_hello(struct mci_remote *remote,
                         : err;
 }
 
+/* An alert of TLS where an answer should stand: what is wrong is known, and by no
+ * other sign. */
+static void tell_of_tls(const struct mci_remote *remote,
+                        const struct remote_wire *wire)
+{
+    static const uint8_t alert[] = {0x15, 0x03};
+    if (!remote->tls && wire->in.len >= sizeof alert && wire->in_at == 0 &&
+        memcmp(wire->in.data, alert, sizeof alert) == 0) {
+        mc_log(MC_LOG_WARN,
+               "master %s:%u: answers in tls, which is not set up "
+               "on this side",
+               remote->address.host, remote->address.port);
+    }
+}
+
 enum mc_err mci_remote_hello(struct mci_remote *remote,
                              struct remote_wire *wire,
                              struct remote_hello *hello)
@@ -131,6 +146,7 @@ enum mc_err mci_remote_hello(struct mci_remote *remote,
     atomic_fetch_add(&remote->connects, 1);
     err = say_hello(remote, wire, hello);
     if (err != MC_OK) {
+        tell_of_tls(remote, wire);
         mci_remote_wire_drop(wire);
     }
     return err;

@@ -61,6 +61,8 @@ if(TARGET mc-master)
     MC_MASTER_BINARY="$<TARGET_FILE:mc-master>")
   add_dependencies(test_client_stopped mc-master)
 endif()
+mc_test(store client_tls
+  SOURCES ${client_rig} LINK ${store_parts} PkgConfig::OPENSSL)
 mc_test(store client_load TIMEOUT 300 SOURCES ${client_rig}
   LINK ${store_parts})
 mc_test_over_links(client_load)

@@ -15,22 +15,30 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "mc_log.h"
 #include "mci_address.h"
 #include "mci_alloc.h"
+#include "mci_clock.h"
 #include "tls_record.h"
 #include "tls_trial.h"
+
+#define WARNING_PAUSE_NS (10 * MCI_NS_PER_S)
 
 struct mci_tls {
     SSL_CTX *context;
     BIO_METHOD *method;
+    _Atomic uint64_t quiet_until_ns; /* no warning before */
 };
 
 struct mci_tls_session {
     SSL *ssl;
+    struct mci_tls *tls; /* NULL: of the side that accepts */
+    int fd;              /* the stream's */
+    bool has_heard;      /* bytes of the peer, after the handshake */
     const char *peer;
     short recv_events; /* what the last call that moved nothing waits for */
     short send_events;
@@ -231,6 +239,8 @@ struct mci_tls_session *mci_tls_session_create(struct mci_tls *tls, int fd,
     }
     ERR_clear_error();
     session->peer = peer;
+    session->tls = host ? tls : NULL;
+    session->fd = fd;
     session->recv_events = POLLIN;
     session->send_events = POLLOUT;
     session->ssl = make_ssl(tls, fd, host);
@@ -255,6 +265,54 @@ void mci_tls_session_destroy(struct mci_tls_session *session)
     mci_free(session);
 }
 
+/* Who dials wants to know what is wrong with the papers, of either side, but not
+ * each time that it dials again: the handshake is over for it before the other
+ * side has looked at its certificate, whose answer may be lost in a reset. On the
+ * other side anybody may knock. */
+static enum mc_log_level level_for(struct mci_tls_session *session)
+{
+    bool is_of_papers = ERR_peek_last_error() != 0 || !session->has_heard;
+    if (!session->tls || !is_of_papers) {
+        return MC_LOG_DEBUG;
+    }
+    uint64_t now_ns = mci_clock_ns();
+    uint64_t until_ns = atomic_load(&session->tls->quiet_until_ns);
+    bool is_first =
+        now_ns >= until_ns &&
+        atomic_compare_exchange_strong(&session->tls->quiet_until_ns, &until_ns,
+                                       now_ns + WARNING_PAUSE_NS);
+    return is_first ? MC_LOG_WARN : MC_LOG_DEBUG;
+}
+
+/* OpenSSL says nothing to who speaks no TLS at all. With an alert (fatal, protocol
+ * version) where an answer should stand, our own clients know what is wrong. */
+static void answer_plain_talk(const struct mci_tls_session *session)
+{
+    static const uint8_t alert[] = {0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x46};
+    int reason = ERR_GET_REASON(ERR_peek_last_error());
+    if (!session->tls && (reason == SSL_R_WRONG_VERSION_NUMBER ||
+                          reason == SSL_R_HTTP_REQUEST)) {
+        (void)!send(session->fd, alert, sizeof alert,
+                    MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+}
+
+static const char *reason_of(const struct mci_tls_session *session, int kind)
+{
+    if (kind == SSL_ERROR_ZERO_RETURN) {
+        return "closed by the peer";
+    }
+    if (ERR_peek_last_error() == 0) {
+        return session->tls && !session->has_heard
+                   ? "connection lost before a word was said: perhaps our "
+                     "certificate is not believed there"
+                   : "connection lost";
+    }
+    long verdict = SSL_get_verify_result(session->ssl);
+    return verdict != X509_V_OK ? X509_verify_cert_error_string(verdict)
+                                : last_reason();
+}
+
 /* Why a call of OpenSSL moved nothing: *events_out is what to wait for. */
 static enum mc_err judge(struct mci_tls_session *session, int result,
                          const char *what, short *events_out)
@@ -264,17 +322,10 @@ static enum mc_err judge(struct mci_tls_session *session, int result,
         *events_out = kind == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT;
         return MC_OK;
     }
-    long verdict = SSL_get_verify_result(session->ssl);
-    const char *why = kind == SSL_ERROR_ZERO_RETURN ? "closed by the peer"
-                      : ERR_peek_last_error() == 0  ? "connection lost"
-                      : verdict != X509_V_OK
-                          ? X509_verify_cert_error_string(verdict)
-                          : last_reason();
-    /* Who connects is told why it cannot; strangers cannot fill the log of
-     * those who listen. */
-    bool is_refused = kind == SSL_ERROR_SSL && !SSL_is_server(session->ssl);
-    mc_log(is_refused ? MC_LOG_WARN : MC_LOG_DEBUG, "peer %s: tls %s: %s",
-           session->peer, what, why);
+    answer_plain_talk(session);
+    enum mc_log_level level = level_for(session);
+    const char *why = reason_of(session, kind);
+    mc_log(level, "peer %s: tls %s: %s", session->peer, what, why);
     ERR_clear_error();
     return MC_ERR_RPC_FAIL;
 }
@@ -312,12 +363,31 @@ enum mc_err mci_tls_session_recv(struct mci_tls_session *session,
                 /* What came before the end is handed on first. */
                 return total > 0 ? MC_OK : err;
             }
+            session->has_heard = true;
             filled += got;
             total += got;
         }
     }
     *moved_out = total;
     return MC_OK;
+}
+
+/* A send that finds the connection reset: why may have come before that. */
+static enum mc_err judge_send(struct mci_tls_session *session, int result)
+{
+    char byte;
+    size_t got = 0;
+    bool is_lost = SSL_get_error(session->ssl, result) == SSL_ERROR_SYSCALL &&
+                   session->tls && !session->has_heard;
+    if (!is_lost) {
+        return judge(session, result, "send", &session->send_events);
+    }
+    ERR_clear_error();
+    result = SSL_read_ex(session->ssl, &byte, 1, &got);
+    enum mc_err err =
+        result == 1 ? MC_ERR_RPC_FAIL
+                    : judge(session, result, "send", &session->send_events);
+    return err == MC_OK ? MC_ERR_RPC_FAIL : err;
 }
 
 /* One record, or what is left of a large part. */
@@ -330,7 +400,7 @@ static enum mc_err send_record(struct mci_tls_session *session,
         SSL_write_ex(session->ssl, record.iov_base, record.iov_len, moved_out);
     if (result != 1) {
         *moved_out = 0;
-        return judge(session, result, "send", &session->send_events);
+        return judge_send(session, result);
     }
     return MC_OK;
 }
