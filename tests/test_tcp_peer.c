@@ -294,6 +294,80 @@ static void serve_short(struct fake *fake, int fd)
     }
 }
 
+/* Refuses all with one code. */
+static _Atomic int refusal;
+
+static void serve_refusals(struct fake *fake, int fd)
+{
+    struct mci_tcp_request request;
+    (void)fake;
+    while (fake_request(fd, &request)) {
+        const struct mci_tcp_answer answer = {
+            .op = request.op,
+            .number = request.number,
+            .code = (enum mc_err)atomic_load(&refusal)};
+        fake_say(fd, &answer);
+    }
+}
+
+/* Has no memory for a connection. */
+static void serve_nobody(struct fake *fake, int fd)
+{
+    struct mci_tcp_request request;
+    const struct mci_tcp_answer answer = {.op = MCI_TCP_PROBE,
+                                          .code = MC_ERR_NOMEM};
+    (void)fake;
+    if (fake_request(fd, &request)) {
+        fake_say(fd, &answer);
+    }
+}
+
+START_TEST(test_an_owner_without_memory_for_a_connection_is_heard)
+{
+    static uint8_t bytes[LEN];
+    const struct mc_span span = {bytes, LEN};
+    struct fake fake;
+    fake_open(&fake, serve_nobody);
+    struct mc_transfer_row row = fake_row(&fake, _i == 1, &span);
+    (void)mc_transfer_run(fake.peer, &row, 1,
+                          mci_clock_deadline(mci_clock_ns(), 20000));
+    ck_assert_int_eq(row.err, MC_ERR_NOMEM);
+    ck_assert(row.local_ended);
+    fake_close(&fake);
+}
+END_TEST
+
+/* An owner without memory says so on the wire, and its caller hears that. */
+START_TEST(test_what_an_owner_refuses_with_comes_back)
+{
+    static const struct {
+        enum mc_err code;
+        enum mc_err of_read;
+        enum mc_err of_write;
+    } rows[] = {
+        {MC_ERR_NOMEM, MC_ERR_NOMEM, MC_ERR_NOMEM},
+        {MC_ERR_LEASE_EXPIRED, MC_ERR_LEASE_EXPIRED, MC_ERR_TRANSFER_FAIL},
+        {MC_ERR_INVALID_VERSION, MC_ERR_TRANSFER_FAIL, MC_ERR_TRANSFER_FAIL}};
+    static uint8_t bytes[LEN];
+    const struct mc_span span = {bytes, LEN};
+    struct fake fake;
+    fake_open(&fake, serve_refusals);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        atomic_store(&refusal, (int)rows[i].code);
+        struct mc_transfer_row row = fake_row(&fake, false, &span);
+        uint64_t until_ns = mci_clock_deadline(mci_clock_ns(), 20000);
+        (void)mc_transfer_run(fake.peer, &row, 1, until_ns);
+        ck_assert_int_eq(row.err, rows[i].of_read);
+        row = fake_row(&fake, true, &span);
+        (void)mc_transfer_run(fake.peer, &row, 1, until_ns);
+        ck_assert_int_eq(row.err, rows[i].of_write);
+        (void)mc_transfer_seal(fake.peer, &row, 1, until_ns);
+        ck_assert_int_eq(row.err, rows[i].of_write);
+    }
+    fake_close(&fake);
+}
+END_TEST
+
 START_TEST(test_an_owner_that_goes_away_again_and_again_is_given_up)
 {
     static void (*const serves[])(struct fake *, int) = {
@@ -607,6 +681,9 @@ int main(void)
     tcase_add_loop_test(
         tcase, test_an_owner_that_goes_away_again_and_again_is_given_up, 0, 3);
     tcase_add_loop_test(tcase, test_one_reset_is_made_up_for, 0, 3);
+    tcase_add_test(tcase, test_what_an_owner_refuses_with_comes_back);
+    tcase_add_loop_test(
+        tcase, test_an_owner_without_memory_for_a_connection_is_heard, 0, 2);
     tcase_add_test(tcase, test_a_connection_that_died_idle_costs_nothing);
     tcase_add_loop_test(
         tcase, test_a_stalled_owner_costs_the_deadline_and_no_byte_later, 0, 3);

@@ -237,6 +237,10 @@ static bool read_head(struct mci_tcp_lane *lane, const uint8_t *head)
     struct mci_tcp_piece *piece = piece_at(lane, lane->first);
     struct mci_tcp_answer answer;
     enum mc_err err = mci_tcp_answer_read(head, &answer);
+    if (!err && answer.number == 0 && answer.code == MC_ERR_NOMEM) {
+        lane->why_broken = MC_ERR_NOMEM; /* of an owner, to no request */
+        return false;
+    }
     if (err || lane->first == lane->sent ||
         !mci_tcp_answer_fits(&answer, &piece->request)) {
         mc_log(MC_LOG_DEBUG, "peer %s: not the answer to our request: %s",
@@ -387,19 +391,21 @@ static void recall(struct mci_tcp_lane *lane)
 
 static void broke(struct mci_tcp_lane *lane)
 {
+    enum mc_err why =
+        lane->why_broken ? lane->why_broken : MC_ERR_TRANSFER_FAIL;
     bool is_stale = lane->link->was_idle && !lane->has_answers;
     if (lane->first != lane->made && !is_stale) {
         struct mci_tcp_row *row = piece_at(lane, lane->first)->row;
         row->tries++;
         if (row->tries > 1) {
-            row_fail(row, MC_ERR_TRANSFER_FAIL);
+            row_fail(row, why);
         }
     }
     drop_connection(lane);
     recall(lane);
     lane->breaks++;
     if (lane->breaks > BREAKS_MAX) {
-        mci_tcp_lane_cut(lane, MC_ERR_TRANSFER_FAIL);
+        mci_tcp_lane_cut(lane, why);
     } else if (!mci_tcp_lane_is_over(lane)) {
         ask_for_connection(lane, true);
     }

@@ -52,6 +52,7 @@ struct mci_tcp_lane {
     struct mci_tcp_link *link; /* one of both, until the lane is over */
     struct mci_tcp_want *want;
     uint64_t deadline_ns;
+    enum mc_err why_broken; /* as an owner said; 0: it did not */
     struct mci_tcp_row *first_row;
     struct mci_tcp_row **last_row;
     struct mci_tcp_row *issuing;

@@ -182,10 +182,9 @@ struct adoption {
     int fd;
 };
 
-static void refuse(struct mci_tcp_server *server, int fd)
+static void refuse(struct mci_tcp_server *server, int fd, enum mc_err code)
 {
-    const struct mci_tcp_answer answer = {.op = MCI_TCP_PROBE,
-                                          .code = MC_ERR_NO_AVAILABLE_HANDLE};
+    const struct mci_tcp_answer answer = {.op = MCI_TCP_PROBE, .code = code};
     uint8_t head[MCI_TCP_ANSWER_LEN];
     mci_tcp_answer_write(&answer, head);
     if (!server->transfer->tls) {
@@ -193,8 +192,8 @@ static void refuse(struct mci_tcp_server *server, int fd)
     }
     (void)close(fd);
     mci_count(&server->transfer->counters.refused_requests, 1);
-    mc_log(MC_LOG_DEBUG, "tcp: connection refused: %u are open",
-           (unsigned)server->conns_max);
+    mc_log(MC_LOG_DEBUG, "tcp: connection refused: %s, %u may be open",
+           mc_err_text(code), (unsigned)server->conns_max);
 }
 
 /* Peers that have vanished without a word are noticed in two minutes, though they
@@ -239,12 +238,12 @@ static void adopt(struct mci_task *task)
 static void hand_over(struct mci_tcp_server *server, int fd)
 {
     if (atomic_load(&server->conn_count) >= server->conns_max) {
-        refuse(server, fd);
+        refuse(server, fd, MC_ERR_NO_AVAILABLE_HANDLE);
         return;
     }
     struct adoption *adoption = mci_alloc(sizeof *adoption);
     if (!adoption) {
-        (void)close(fd);
+        refuse(server, fd, MC_ERR_NOMEM);
         return;
     }
     (void)atomic_fetch_add(&server->conn_count, 1);
