@@ -60,6 +60,7 @@ struct mc_replicate_config {
     const struct mc_view
         *session_ids; /* one per key, none or empty: untagged */
     size_t session_id_count;
+    bool complete; /* of put sessions: an end with holes is refused */
 };
 
 /* Memory of the caller. */

@@ -129,8 +129,14 @@ static enum mc_err make_client(const struct mc_client_opts *opts,
     if (err != MC_OK) {
         goto err_fini_memory;
     }
+    err = mci_sessions_init(&client->sessions, client);
+    if (err != MC_OK) {
+        goto err_fini_buffer;
+    }
     *client_out = client;
     return MC_OK;
+err_fini_buffer:
+    mci_local_buffer_fini(&client->buffer);
 err_fini_memory:
     mci_memory_fini(&client->memory);
 err_free:
@@ -171,12 +177,14 @@ void mc_client_close(struct mc_client *client)
     if (!client) {
         return;
     }
+    mci_sessions_stop(&client->sessions);
     mci_outside_close(client->outside);
     mci_sweeper_stop(&client->sweeper);
     mci_publisher_destroy(client->publisher);
     mci_master_destroy(client->master);
     mci_event_log_destroy(client->log);
     mci_segment_fini(&client->segment);
+    mci_sessions_fini(&client->sessions);
     mci_local_buffer_fini(&client->buffer);
     mci_memory_fini(&client->memory);
     mci_free(client);

@@ -12,6 +12,7 @@
 #include "client_buffer.h"
 #include "client_memory.h"
 #include "client_outside.h"
+#include "client_sessions.h"
 #include "mc_client.h"
 #include "mci_clock.h"
 #include "mci_link.h"
@@ -28,6 +29,7 @@ struct mc_client {
     char tenant[MC_TENANT_LEN_MAX + 1];
     struct mci_memory memory;
     struct mci_local_buffer buffer;
+    struct mci_sessions sessions;
     /* Embedded: the store itself. */
     struct mci_segment segment;
     uint32_t segment_id; /* 0: it lends nothing */

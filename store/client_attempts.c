@@ -35,10 +35,12 @@ static enum mc_err add_place(struct mci_attempts *attempts, size_t p,
         return err;
     }
     move->is_final = attempts->is_whole;
-    if (run->mover.targets && row->size >= LONG_BYTES) {
+    if (run->mover.targets &&
+        (row->size >= LONG_BYTES || !attempts->is_whole)) {
         mci_renewed_grant_init(&attempts->renewed[m],
                                run->mover.client->outside, row, place);
         move->source = &attempts->renewed[m].source;
+        move->grant = move->source->get(move->source->ctx);
     }
     run->owners[m] = (uint32_t)p;
     return MC_OK;
@@ -107,6 +109,22 @@ static void note_receipts(struct mci_attempts *attempts)
     }
 }
 
+/* Of parts: what failed may still land, which only the attempt's end can
+ * settle. */
+static void note_ways(struct mci_attempts *attempts)
+{
+    const struct mci_run *run = &attempts->run;
+    for (size_t m = 0; m < run->count; m++) {
+        const struct mc_transfer_row *move = &run->moves[m];
+        struct mci_write_row *row = row_of(attempts, m);
+        uint8_t *went = &attempts->went[row - attempts->rows][place_of(run, m)];
+        row->in_doubt |= move->err != MC_OK && !move->remote_ended;
+        if (*went != MC_TRANSPORT_TCP) {
+            *went = (uint8_t)move->transport;
+        }
+    }
+}
+
 static void go(struct mci_attempts *attempts, uint64_t deadline_ns)
 {
     struct mci_run *run = &attempts->run;
@@ -118,12 +136,14 @@ static void go(struct mci_attempts *attempts, uint64_t deadline_ns)
             any_failed = true;
         }
     }
-    if (run->mover.targets && any_failed) {
+    if (run->mover.targets && any_failed && attempts->is_whole) {
         attempts->is_out_of_time |= mci_clock_ns() >= deadline_ns;
         seal(attempts, deadline_ns);
     }
-    if (run->mover.targets) {
+    if (run->mover.targets && attempts->is_whole) {
         note_receipts(attempts);
+    } else if (run->mover.targets) {
+        note_ways(attempts);
     }
     mci_run_clear(run);
 }

@@ -18,6 +18,9 @@ struct mci_attempts {
     struct mci_part *parts;
     size_t part_count;
     size_t places_most; /* of a row; the run has room for those of a part */
+    uint8_t (*went)[MCI_REPLICAS_MAX]; /* out, per row: how bytes of it went to
+                                          each place, tcp before others; NULL:
+                                          nobody asks */
     bool is_whole; /* a part is its row's object, and its row has no other */
     bool is_out_of_time; /* out: an owner was waited for as long as may be */
 };

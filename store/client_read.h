@@ -31,6 +31,16 @@ struct mci_reading_ops {
      * piece that cannot be is done. Errors: the row's. */
     enum mc_err (*aim)(struct mci_reading *reading, size_t i, uint64_t size,
                        struct mci_piece *pieces, size_t count);
+    /* Of rows that are known, so that nobody is asked; NULL: the master is. Fills
+     * in all of the row, as get would, a hold too; until when it counts, as of
+     * now; and where a place's present grant is found. */
+    void (*recall)(struct mci_reading *reading, size_t i,
+                   struct mci_read_row *row);
+    uint64_t (*lease_end)(struct mci_reading *reading, size_t i);
+    const struct mc_grant_source *(*grants)(struct mci_reading *reading,
+                                            size_t i,
+                                            const struct mci_read_row *row,
+                                            uint32_t place);
     /* Hands out the outcome of a row, all of whose pieces are done. */
     void (*settle)(struct mci_reading *reading, size_t i,
                    const struct mci_piece *pieces, size_t count);
@@ -46,6 +56,10 @@ struct mci_reading {
     const struct mc_span *buffers;
     const struct mc_spans *lists;
     const struct mc_range_row *ranges;
+    struct mc_get_session *const *sessions;
+    const struct mc_fragments *fragments;
+    struct mci_session_use *session_uses;
+    uint32_t timeout_ms; /* 0: the client's */
     struct mc_span *made;
     struct mc_buffer *lent;
     void *buffer;

@@ -21,6 +21,12 @@ static bool is_here(const struct mci_slice *slice)
     return !client_of(slice)->outside;
 }
 
+/* Nothing is asked for: what is had counts for as long as it does. */
+static bool is_known(const struct mci_slice *slice)
+{
+    return slice->reading->ops->recall != NULL;
+}
+
 /* ---- outcomes ------------------------------------------------------------ */
 
 static void finish(struct mci_slice *slice, struct mci_piece *piece,
@@ -68,6 +74,31 @@ static void take_lease(struct mci_slice *slice, size_t r, uint64_t sent_ns)
     state->place = NOWHERE;
 }
 
+static void set_deadline(struct mci_slice *slice, uint64_t now_ns)
+{
+    uint32_t timeout_ms = slice->reading->timeout_ms;
+    slice->now_ns = now_ns;
+    slice->deadline_ns = mci_clock_deadline(
+        now_ns,
+        timeout_ms ? timeout_ms : client_of(slice)->transfer_timeout_ms);
+}
+
+static void recall(struct mci_slice *slice)
+{
+    struct mci_reading *reading = slice->reading;
+    for (size_t r = 0; r < slice->count; r++) {
+        struct mci_row_state *state = &slice->states[r];
+        reading->ops->recall(reading, slice->first + r, &slice->rows[r]);
+        state->lease_end_ns = NEVER; /* looked at when it matters */
+        state->renew_ns = NEVER;
+        state->tried = 0;
+        state->place = NOWHERE;
+        state->restarts = 0;
+        state->looks = LOOKS_MAX;
+    }
+    set_deadline(slice, mci_clock_ns());
+}
+
 /* Time is counted from before the request was sent. */
 static void ask(struct mci_slice *slice)
 {
@@ -87,9 +118,7 @@ static void ask(struct mci_slice *slice)
         slice->states[r].looks = is_here(slice) ? LOOKS_MAX : 0;
         take_lease(slice, r, call.now_ns);
     }
-    slice->now_ns = call.now_ns;
-    slice->deadline_ns =
-        mci_clock_deadline(call.now_ns, client_of(slice)->transfer_timeout_ms);
+    set_deadline(slice, call.now_ns);
 }
 
 /* All pieces of the row begin anew. */
@@ -176,11 +205,18 @@ static void leave_place(struct mci_slice *slice, size_t r)
     }
 }
 
+static uint64_t lease_end(const struct mci_slice *slice, size_t r)
+{
+    struct mci_reading *reading = slice->reading;
+    return is_known(slice) ? reading->ops->lease_end(reading, slice->first + r)
+                           : slice->states[r].lease_end_ns;
+}
+
 static void judge(struct mci_slice *slice, const struct mc_transfer_row *move,
                   struct mci_piece *piece)
 {
     size_t r = piece->part.row;
-    bool is_late = slice->now_ns >= slice->states[r].lease_end_ns;
+    bool is_late = slice->now_ns >= lease_end(slice, r);
     if (move->err == MC_OK) {
         finish(slice, piece,
                is_late ? MC_ERR_LEASE_EXPIRED : (int64_t)piece->part.len);
@@ -210,7 +246,7 @@ static void run(struct mci_slice *slice)
     struct mci_run *moving = &slice->run;
     if (moving->count > 0) {
         mci_run_go(moving, run_deadline(slice));
-        if (!is_here(slice)) {
+        if (!is_here(slice) || is_known(slice)) {
             slice->now_ns = mci_clock_ns();
         }
         for (size_t i = 0; i < moving->count; i++) {
@@ -271,6 +307,12 @@ static void add_move(struct mci_slice *slice, struct mci_piece *piece)
     if (err != MC_OK) {
         leave_place(slice, r);
         return;
+    }
+    if (is_known(slice) && slice->run.mover.targets) {
+        struct mci_reading *reading = slice->reading;
+        move->source =
+            reading->ops->grants(reading, slice->first + r, row, state->place);
+        move->grant = move->source->get(move->source->ctx);
     }
     slice->run.owners[m] = (uint32_t)(piece - slice->pieces);
     slice->run_has_others |= has_others(slice, r);
@@ -371,7 +413,11 @@ void mci_slice_read(struct mci_slice *slice)
     slice->piece_count = piece;
     slice->left = piece;
     run(slice); /* begins an empty one */
-    ask(slice);
+    if (is_known(slice)) {
+        recall(slice);
+    } else {
+        ask(slice);
+    }
     for (size_t r = 0; r < slice->count; r++) {
         aim_row(slice, r);
     }

@@ -41,3 +41,27 @@ enum mc_err mci_using_sum(const struct mci_using *using,
     *size_out = size;
     return MC_OK;
 }
+
+/* No more than MC_SPANS_MAX times MC_OBJECT_SIZE_MAX, which is far from
+ * wrapping. */
+enum mc_err mci_using_fragments(const struct mci_using *using,
+                                const struct mc_fragments *fragments,
+                                uint64_t size, uint64_t *sum_out)
+{
+    uint64_t sum = 0;
+    if (fragments->count > MC_SPANS_MAX ||
+        (fragments->count > 0 && !fragments->rows)) {
+        return MC_ERR_INVALID_PARAMS;
+    }
+    for (size_t i = 0; i < fragments->count; i++) {
+        const struct mc_fragment *fragment = &fragments->rows[i];
+        if (!mci_is_within(fragment->offset, fragment->len, size) ||
+            (fragment->len > 0 && !fragment->data) ||
+            !mci_using_may(using, fragment->data, fragment->len)) {
+            return MC_ERR_INVALID_PARAMS;
+        }
+        sum += fragment->len;
+    }
+    *sum_out = sum;
+    return MC_OK;
+}

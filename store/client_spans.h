@@ -8,6 +8,7 @@
 #ifndef CLIENT_SPANS_H
 #define CLIENT_SPANS_H
 #include "client.h"
+#include "mc_client_sessions.h"
 
 static inline bool mci_is_within(uint64_t at, uint64_t len, uint64_t bytes)
 {
@@ -49,4 +50,11 @@ bool mci_using_list(const struct mci_using *using, const struct mc_spans *list);
 MC_CHECK_RESULT enum mc_err mci_using_sum(const struct mci_using *using,
                                           const struct mc_spans *list,
                                           uint64_t limit, uint64_t *size_out);
+
+/* The sum of fragments of an object of so many bytes, whose memory may be used.
+ * Errors: -600. */
+MC_CHECK_RESULT enum mc_err
+mci_using_fragments(const struct mci_using *using,
+                    const struct mc_fragments *fragments, uint64_t size,
+                    uint64_t *sum_out);
 #endif

@@ -67,23 +67,24 @@ void mc_client_stat(struct mc_client *client, struct mc_client_stats *stats_out)
     struct mci_master_stats master = {.objects = 0};
     struct mc_publisher_stats events = {.epoch = 0};
     ask_stats(client, &master, &events);
-    *stats_out =
-        (struct mc_client_stats){.capacity_bytes = master.capacity_bytes,
-                                 .allocated_bytes = master.allocated_bytes,
-                                 .leased_only_bytes = master.leased_only_bytes,
-                                 .objects = master.objects,
-                                 .attempts = master.attempts,
-                                 .puts = master.commits,
-                                 .gets = master.gets,
-                                 .hits = master.hits,
-                                 .evicted_objects = master.evicted_objects,
-                                 .evicted_bytes = master.evicted_bytes,
-                                 .evicted_windows = master.evicted_windows,
-                                 .alloc_failures = master.alloc_failures,
-                                 .quarantined_bytes = master.quarantined_bytes,
-                                 .clients = master.clients,
-                                 .segments = master.segments,
-                                 .events = events};
+    *stats_out = (struct mc_client_stats){
+        .capacity_bytes = master.capacity_bytes,
+        .allocated_bytes = master.allocated_bytes,
+        .leased_only_bytes = master.leased_only_bytes,
+        .objects = master.objects,
+        .attempts = master.attempts,
+        .puts = master.commits,
+        .gets = master.gets,
+        .hits = master.hits,
+        .evicted_objects = master.evicted_objects,
+        .evicted_bytes = master.evicted_bytes,
+        .evicted_windows = master.evicted_windows,
+        .alloc_failures = master.alloc_failures,
+        .quarantined_bytes = master.quarantined_bytes,
+        .clients = master.clients,
+        .segments = master.segments,
+        .filled_bytes = atomic_load(&client->sessions.filled_bytes),
+        .events = events};
 }
 
 /* By how bytes go, in the order of struct mc_client_moved. */

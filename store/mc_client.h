@@ -412,6 +412,8 @@ struct mc_client_stats {
     uint64_t quarantined_bytes; /* of writes that ended in doubt */
     uint64_t clients;           /* of the master, this one included */
     uint64_t segments;          /* lent to it now */
+    uint64_t filled_bytes;      /* zeros for holes of put sessions, by this
+                                   client */
     struct mc_publisher_stats events;
 };
 void mc_client_stat(struct mc_client *client,

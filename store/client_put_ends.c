@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* client_put_ends.c - how put sessions end.
+ *
+ * First they are sealed, so that no range begins, and those on their way are
+ * waited for; then, for an end, holes are filled. After that their owners are
+ * asked to close the attempts: the receipt proves that nothing lands any more,
+ * also of ranges that failed, and without it such a session is not published.
+ * Only then does the master hear of it. All of that can be done again.
+ */
+#include <string.h>
+
+#include "client_attempts.h"
+#include "client_sessions.h"
+#include "mci_alloc.h"
+
+#define ZERO_BYTES 65536
+#define ZERO_SPANS 256
+#define FILL_PARTS 64
+#define SEAL_MS 2000 /* for proofs that are good to have and no more */
+
+struct ending {
+    struct mc_client *client;
+    struct mci_sessions *sessions;
+    struct mc_put_session *const *handles;
+    size_t count;
+    int64_t *results;
+    uint64_t deadline_ns;
+    bool is_revoke;
+    struct mci_mover mover;
+    uint64_t call;
+    struct mci_write_row *rows; /* what the master is told; attempt number 0:
+                                   passed over */
+};
+
+/* A session that is named twice is ended where it is named first. */
+static bool is_first(const struct ending *ending, size_t i)
+{
+    const struct mc_put_session *session = ending->handles[i];
+    return session && session->call == ending->call && session->call_row == i;
+}
+
+static bool goes_on(const struct ending *ending, size_t i)
+{
+    return is_first(ending, i) && ending->results[i] == MC_OK;
+}
+
+/* ---- sealing --------------------------------------------------------------------- */
+
+static void seal_all(struct ending *ending)
+{
+    mci_sessions_lock(ending->sessions);
+    ending->call = ++ending->sessions->calls;
+    for (size_t i = 0; i < ending->count; i++) {
+        struct mc_put_session *session = ending->handles[i];
+        ending->results[i] = session ? MC_OK : MC_ERR_INVALID_PARAMS;
+        if (session && session->call != ending->call) {
+            session->call = ending->call;
+            session->call_row = i;
+            session->is_sealed = true;
+            session->refs++;
+        }
+    }
+    mci_sessions_unlock(ending->sessions);
+}
+
+static void release_all(struct ending *ending)
+{
+    mci_sessions_lock(ending->sessions);
+    /* Twice named ones first look at the row that they follow. */
+    for (size_t i = 0; i < ending->count; i++) {
+        const struct mc_put_session *session = ending->handles[i];
+        if (session && !is_first(ending, i)) {
+            ending->results[i] = ending->results[session->call_row];
+        }
+    }
+    for (size_t i = ending->count; i > 0; i--) {
+        struct mc_put_session *session = ending->handles[i - 1];
+        if (is_first(ending, i - 1)) {
+            int64_t result = ending->results[i - 1];
+            bool is_over =
+                result == MC_OK ||
+                (ending->is_revoke && result == MC_ERR_INVALID_VERSION);
+            session->is_over = is_over;
+            mci_put_session_drop(ending->sessions, session);
+            if (is_over) {
+                mci_put_session_drop(ending->sessions, session);
+            }
+        }
+    }
+    mci_sessions_unlock(ending->sessions);
+}
+
+/* What is copied in this process ends by itself. */
+static bool may_wait(const struct ending *ending)
+{
+    return !ending->client->outside || mci_clock_ns() < ending->deadline_ns;
+}
+
+/* Until nothing of the listed sessions is on its way, or the deadline. */
+static void await_ranges(struct ending *ending)
+{
+    mci_sessions_lock(ending->sessions);
+    for (size_t i = 0; i < ending->count; i++) {
+        struct mc_put_session *session = ending->handles[i];
+        if (!is_first(ending, i)) {
+            continue;
+        }
+        while (session->moving > 0 && may_wait(ending)) {
+            mci_sessions_wait(ending->sessions);
+        }
+        session->is_left = session->moving > 0;
+        if (session->is_left && !ending->is_revoke) {
+            ending->results[i] = MC_ERR_RPC_TIMEOUT;
+        }
+    }
+    mci_sessions_unlock(ending->sessions);
+}
+
+/* ---- holes ----------------------------------------------------------------------- */
+
+static void refuse_holes(struct ending *ending)
+{
+    mci_sessions_lock(ending->sessions);
+    for (size_t i = 0; i < ending->count; i++) {
+        struct mc_put_session *session = ending->handles[i];
+        struct mci_interval hole;
+        if (goes_on(ending, i) && session->is_complete &&
+            mci_coverage_hole(&session->coverage, 0, &hole)) {
+            ending->results[i] = MC_ERR_INVALID_WRITE;
+            session->is_sealed = false;
+        }
+    }
+    mci_sessions_unlock(ending->sessions);
+}
+
+/* Parts of zeros, each of an own span, or of whole spans that all are the same
+ * zeros. */
+struct filling {
+    struct mci_interval ranges[FILL_PARTS];
+    struct mci_part parts[FILL_PARTS];
+    size_t count;
+    struct mc_span spans[ZERO_SPANS];
+    struct mc_transfer_row moves[FILL_PARTS];
+    uint32_t owners[FILL_PARTS];
+    struct mci_renewed_grant renewed[FILL_PARTS];
+    uint8_t zeros[ZERO_BYTES];
+};
+
+static void add_zeros(struct filling *filling, uint64_t from, uint64_t len)
+{
+    struct mci_part *part = &filling->parts[filling->count];
+    mci_part_set(part, from, filling->zeros, len);
+    if (len >= ZERO_BYTES) {
+        part->spans = filling->spans;
+        part->span_count = (uint32_t)(len / ZERO_BYTES);
+    }
+    part->row = 0;
+    filling->ranges[filling->count++] = (struct mci_interval){from, len};
+}
+
+static void add_hole(struct filling *filling, const struct mci_interval *hole)
+{
+    uint64_t from = hole->from;
+    uint64_t left = hole->len;
+    while (left > 0 && filling->count < FILL_PARTS) {
+        uint64_t len = left % ZERO_BYTES;
+        if (len == 0) {
+            uint64_t most = (uint64_t)ZERO_SPANS * ZERO_BYTES;
+            len = left < most ? left : most;
+        }
+        add_zeros(filling, from, len);
+        from += len;
+        left -= len;
+    }
+}
+
+/* The session is sealed and nothing of it is on its way, so that its holes are
+ * this call's. */
+static size_t find_holes(const struct mc_put_session *session,
+                         struct filling *filling)
+{
+    struct mci_interval hole = {0, 0};
+    filling->count = 0;
+    while (filling->count < FILL_PARTS &&
+           mci_coverage_hole(&session->coverage, hole.from + hole.len, &hole)) {
+        add_hole(filling, &hole);
+    }
+    return filling->count;
+}
+
+static enum mc_err fill_some(struct ending *ending,
+                             struct mc_put_session *session,
+                             struct filling *filling)
+{
+    struct mci_write_row row = session->row;
+    uint8_t went[1][MCI_REPLICAS_MAX] = {{0}};
+    struct mci_attempts moving = {.run = {.mover = ending->mover,
+                                          .moves = filling->moves,
+                                          .owners = filling->owners,
+                                          .room = FILL_PARTS},
+                                  .renewed = filling->renewed,
+                                  .rows = &row,
+                                  .went = went,
+                                  .parts = filling->parts,
+                                  .part_count = filling->count,
+                                  .places_most = MCI_REPLICAS_MAX};
+    uint64_t bytes = 0;
+    row.err = MC_OK;
+    row.in_doubt = false;
+    mci_attempts_move(&moving, ending->deadline_ns);
+    mci_sessions_lock(ending->sessions);
+    for (size_t i = 0; i < filling->count; i++) {
+        bytes += filling->ranges[i].len;
+    }
+    mci_coverage_end(&session->coverage, filling->ranges, filling->count,
+                     row.err == MC_OK);
+    session->in_doubt |= row.in_doubt;
+    for (size_t p = 0; p < MCI_REPLICAS_MAX; p++) {
+        if (session->went[p] != MC_TRANSPORT_TCP && went[0][p]) {
+            session->went[p] = went[0][p];
+        }
+    }
+    mci_sessions_unlock(ending->sessions);
+    if (row.err == MC_OK) {
+        atomic_fetch_add(&ending->sessions->filled_bytes, bytes);
+    }
+    return row.err;
+}
+
+static enum mc_err fill(struct ending *ending, struct mc_put_session *session,
+                        struct filling *filling)
+{
+    enum mc_err err = MC_OK;
+    while (err == MC_OK) {
+        mci_sessions_lock(ending->sessions);
+        size_t count = find_holes(session, filling);
+        if (count > 0) {
+            err =
+                mci_coverage_begin(&session->coverage, filling->ranges, count);
+        }
+        mci_sessions_unlock(ending->sessions);
+        if (count == 0) {
+            return MC_OK;
+        }
+        if (err == MC_OK) {
+            err = fill_some(ending, session, filling);
+        }
+    }
+    return err;
+}
+
+static bool has_hole(struct ending *ending, size_t i)
+{
+    struct mci_interval hole;
+    mci_sessions_lock(ending->sessions);
+    bool is_hole = mci_coverage_hole(&ending->handles[i]->coverage, 0, &hole);
+    mci_sessions_unlock(ending->sessions);
+    return is_hole;
+}
+
+static void fill_holes(struct ending *ending)
+{
+    struct filling *filling = NULL;
+    for (size_t i = 0; i < ending->count; i++) {
+        if (!goes_on(ending, i) || !has_hole(ending, i)) {
+            continue;
+        }
+        if (!filling) {
+            filling = mci_calloc(1, sizeof *filling);
+        }
+        for (size_t s = 0; filling && s < ZERO_SPANS; s++) {
+            filling->spans[s] = (struct mc_span){filling->zeros, ZERO_BYTES};
+        }
+        ending->results[i] =
+            filling ? fill(ending, ending->handles[i], filling) : MC_ERR_NOMEM;
+    }
+    mci_free(filling);
+}
+
+/* ---- proofs ------------------------------------------------------------------------ */
+
+struct proving {
+    struct mc_transfer_row *moves;
+    struct proof {
+        size_t row;
+        uint32_t place;
+    } * proofs;
+    size_t count;
+};
+
+/* The owners that are still to be asked about a session. */
+static void add_owners(struct ending *ending, size_t i, struct proving *proving)
+{
+    const struct mc_put_session *session = ending->handles[i];
+    const struct mci_write_row *row = &session->row;
+    for (uint32_t p = 0; p < row->place_count; p++) {
+        struct mc_transfer_row *move = &proving->moves[proving->count];
+        const struct mci_claim claim = {.place = &row->places[p],
+                                        .grant = &row->grants[p],
+                                        .subject = row->attempt.number,
+                                        .size = row->size,
+                                        .is_write = true};
+        if (row->receipts[p] != 0 ||
+            mci_mover_aim(&ending->mover, &claim, 0, ending->deadline_ns,
+                          move) != MC_OK) {
+            continue;
+        }
+        struct mci_renewed_grant renewed;
+        mci_renewed_grant_init(&renewed, ending->client->outside, row, p);
+        move->grant = renewed.source.get(renewed.source.ctx);
+        move->transport = session->went[p];
+        proving->proofs[proving->count++] = (struct proof){i, p};
+    }
+}
+
+static bool is_in_doubt(const struct mc_put_session *session)
+{
+    bool is_proven = true;
+    for (uint32_t p = 0; p < session->row.place_count; p++) {
+        is_proven &= session->row.receipts[p] != 0;
+    }
+    return session->is_left || (session->in_doubt && !is_proven);
+}
+
+/* Who is in doubt needs the proof and waits for it; the others have their space
+ * back sooner. */
+static uint64_t proof_deadline(struct ending *ending)
+{
+    uint64_t soon_ns = mci_clock_deadline(mci_clock_ns(), SEAL_MS);
+    bool is_needed = false;
+    for (size_t i = 0; i < ending->count; i++) {
+        is_needed |= goes_on(ending, i) && is_in_doubt(ending->handles[i]);
+    }
+    return is_needed || ending->deadline_ns < soon_ns ? ending->deadline_ns
+                                                      : soon_ns;
+}
+
+static void ask_owners(struct ending *ending, struct proving *proving)
+{
+    for (size_t i = 0; i < ending->count; i++) {
+        if (goes_on(ending, i) && !ending->handles[i]->is_left) {
+            add_owners(ending, i, proving);
+        }
+    }
+    if (proving->count == 0) {
+        return;
+    }
+    mci_mover_seal(&ending->mover, proving->moves, proving->count,
+                   proof_deadline(ending));
+    for (size_t k = 0; k < proving->count; k++) {
+        const struct proof *proof = &proving->proofs[k];
+        ending->handles[proof->row]->row.receipts[proof->place] =
+            proving->moves[k].receipt;
+    }
+}
+
+static void prove(struct ending *ending)
+{
+    size_t most = ending->count * MCI_REPLICAS_MAX;
+    struct proving proving = {.count = 0};
+    if (!ending->mover.targets) {
+        return;
+    }
+    proving.moves = mci_alloc(most * sizeof(*proving.moves));
+    proving.proofs = mci_alloc(most * sizeof(*proving.proofs));
+    if (proving.moves && proving.proofs) {
+        ask_owners(ending, &proving);
+    }
+    mci_free(proving.moves);
+    mci_free(proving.proofs);
+    for (size_t i = 0; i < ending->count && !ending->is_revoke; i++) {
+        if (goes_on(ending, i) && is_in_doubt(ending->handles[i])) {
+            ending->results[i] = MC_ERR_TRANSFER_FAIL;
+        }
+    }
+}
+
+/* ---- telling the master ---------------------------------------------------------------- */
+
+static struct mci_call call_of(const struct ending *ending)
+{
+    struct mci_call call = mci_client_call(ending->client);
+    call.deadline_ns = ending->deadline_ns;
+    return call;
+}
+
+/* What a master that does not have it open says of its fate. A session is over
+ * then, and only one that was published was not revoked. */
+static enum mc_err fate_of(struct ending *ending, size_t i)
+{
+    const struct mci_master_link *link = &ending->client->link;
+    const struct mci_call call = call_of(ending);
+    enum mci_fate fate = MCI_FATE_UNKNOWN;
+    enum mc_err err = link->ops->attempt_fate(
+        link->ctx, &call, &ending->rows[i].attempt, 1, &fate);
+    bool is_gone =
+        err == MC_OK && (fate == MCI_FATE_REFUSED || fate == MCI_FATE_DROPPED);
+    return is_gone ? MC_OK : MC_ERR_INVALID_VERSION;
+}
+
+static void tell(struct ending *ending)
+{
+    const struct mci_master_link *link = &ending->client->link;
+    const struct mci_call call = call_of(ending);
+    size_t count = 0;
+    for (size_t i = 0; i < ending->count; i++) {
+        ending->rows[i] = (struct mci_write_row){.err = MC_OK};
+        if (goes_on(ending, i)) {
+            ending->rows[count] = ending->handles[i]->row;
+            ending->rows[count].err = MC_OK;
+            ending->rows[count].in_doubt =
+                ending->is_revoke && is_in_doubt(ending->handles[i]);
+            count++;
+        }
+    }
+    if (count == 0) {
+        return;
+    }
+    enum mc_err err =
+        (ending->is_revoke ? link->ops->put_revoke : link->ops->put_end)(
+            link->ctx, &call, ending->rows, count);
+    (void)err; /* every row holds it */
+    for (size_t i = 0, r = 0; i < ending->count; i++) {
+        if (goes_on(ending, i)) {
+            ending->results[i] = ending->rows[r++].err;
+        }
+    }
+}
+
+static void settle_fates(struct ending *ending)
+{
+    for (size_t i = 0; i < ending->count && ending->is_revoke; i++) {
+        if (is_first(ending, i) &&
+            (ending->results[i] == MC_ERR_INVALID_VERSION ||
+             ending->results[i] == MC_ERR_OBJECT_NOT_FOUND)) {
+            ending->rows[i] = ending->handles[i]->row;
+            ending->results[i] = fate_of(ending, i);
+        }
+    }
+}
+
+/* ---- a call ------------------------------------------------------------------------------ */
+
+static void end_all(struct ending *ending)
+{
+    seal_all(ending);
+    await_ranges(ending);
+    if (!ending->is_revoke) {
+        refuse_holes(ending);
+        fill_holes(ending);
+    }
+    prove(ending);
+    tell(ending);
+    settle_fates(ending);
+    release_all(ending);
+}
+
+static enum mc_err finish(struct ending *ending, uint32_t timeout_ms)
+{
+    struct mc_client *client = ending->client;
+    enum mc_err err =
+        mci_client_check_rows(ending->handles, ending->results, ending->count);
+    if (err == MC_OK && ending->count > 0) {
+        err = mci_mover_begin(client, &ending->mover);
+    }
+    if (err != MC_OK || ending->count == 0) {
+        return mci_client_refuse(ending->results, ending->count, err);
+    }
+    ending->sessions = &client->sessions;
+    ending->deadline_ns = mci_clock_deadline(
+        mci_clock_ns(), timeout_ms ? timeout_ms : client->timeout_ms);
+    ending->rows = mci_alloc(ending->count * sizeof(*ending->rows));
+    if (ending->rows) {
+        end_all(ending);
+    } else {
+        err = mci_client_refuse(ending->results, ending->count, MC_ERR_NOMEM);
+    }
+    mci_free(ending->rows);
+    mci_mover_end(&ending->mover);
+    return err;
+}
+
+enum mc_err mc_client_put_sessions_end(struct mc_client *client,
+                                       struct mc_put_session *const *sessions,
+                                       size_t count, uint32_t timeout_ms,
+                                       int64_t *results_out)
+{
+    struct ending ending = {.client = client,
+                            .handles = sessions,
+                            .count = count,
+                            .results = results_out};
+    return finish(&ending, timeout_ms);
+}
+
+enum mc_err mc_client_put_sessions_revoke(
+    struct mc_client *client, struct mc_put_session *const *sessions,
+    size_t count, uint32_t timeout_ms, int64_t *results_out)
+{
+    struct ending ending = {.client = client,
+                            .handles = sessions,
+                            .count = count,
+                            .results = results_out,
+                            .is_revoke = true};
+    return finish(&ending, timeout_ms);
+}
