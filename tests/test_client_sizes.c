@@ -103,29 +103,47 @@ START_TEST(an_object_over_four_gigabytes_is_whole)
 }
 END_TEST
 
+/* An owner refuses what has been spent for as long as its grants could live:
+ * transfer/closed.h bounds that table. */
+#define SPENT_BYTES_MAX (INT64_C(16) * 1048576)
+
+static void put_round(int round, int count)
+{
+    enum { BATCH = 500, KEY_ROOM = 72 };
+    static char text[BATCH][KEY_ROOM];
+    static uint8_t bytes[64] = {1};
+    struct mc_view keys[BATCH];
+    struct mc_view values[BATCH];
+    int64_t results[BATCH];
+    for (int first = 0; first < count; first += BATCH) {
+        for (int i = 0; i < BATCH; i++) {
+            int len =
+                snprintf(text[i], KEY_ROOM, "%064d__k%d", first + i, round);
+            keys[i] = mc_view_make(text[i], (size_t)len);
+            values[i] = mc_view_make(bytes, sizeof bytes);
+        }
+        ck_assert_int_eq(
+            mc_client_batch_put(rig.client, keys, values, BATCH, NULL, results),
+            MC_OK);
+        for (int i = 0; i < BATCH; i++) {
+            ck_assert_int_eq(results[i], 0);
+        }
+    }
+}
+
 /* J5, smaller: what an object costs, and that it is given back or used again. */
 START_TEST(metadata_is_bounded_per_object_and_used_again)
 {
-    /* Over a link each put is three round trips. */
     const int count = client_link() ? 50000 : 200000;
-    uint8_t value[64] = {1};
+    const int rounds = client_link() ? 6 : 2;
     open_bytes((uint64_t)count * 80); /* below the high watermark */
     mci_event_log_detach(rig.log);
     struct mci_alloc_stats start;
     struct mci_alloc_stats full;
     struct mci_alloc_stats again;
     mci_alloc_stats(&start);
-    for (int round = 0; round < 2; round++) {
-        for (int i = 0; i < count; i++) {
-            char key[72];
-            int len = snprintf(key, sizeof key, "%064d__k%d", i, round);
-            enum mc_err err =
-                mc_client_put(rig.client, mc_view_make(key, (size_t)len), value,
-                              sizeof value, NULL);
-            if (err != MC_OK) {
-                ck_abort_msg("put %d: %d", i, err);
-            }
-        }
+    for (int round = 0; round < rounds; round++) {
+        put_round(round, count);
         mci_alloc_stats(round == 0 ? &full : &again);
         uint64_t removed = 0;
         ck_assert_int_eq(mc_client_remove_all(rig.client, true, &removed),
@@ -133,10 +151,11 @@ START_TEST(metadata_is_bounded_per_object_and_used_again)
         ck_assert_uint_eq(removed, (uint64_t)count);
     }
     int64_t each = (full.bytes - start.bytes) / count;
+    int64_t spent = client_link() ? SPENT_BYTES_MAX : 0;
     ck_assert_msg(each < 400, "%jd bytes an object", (intmax_t)each);
-    ck_assert_msg(again.bytes - full.bytes < (full.bytes - start.bytes) / 10,
-                  "%jd more the second time",
-                  (intmax_t)(again.bytes - full.bytes));
+    ck_assert_msg(
+        again.bytes - full.bytes < (full.bytes - start.bytes) / 10 + spent,
+        "%jd more the last time", (intmax_t)(again.bytes - full.bytes));
     client_close_detached(&rig);
 }
 END_TEST

@@ -74,25 +74,52 @@ START_TEST(a_full_table_raises_its_floor_and_forgets_nothing)
 }
 END_TEST
 
+/* Nobody else is refused while there is room, so that a floor does not stop
+ * writes whose grants are as old as the last ones that ended. */
+START_TEST(a_table_refuses_nobody_else_before_it_is_nearly_full)
+{
+    struct mci_closed *closed = NULL;
+    enum { MAX = 16384, COUNT = MAX * 3 / 4 };
+    ck_assert_int_eq(mci_closed_create(MAX, &closed), MC_OK);
+    for (uint64_t i = 1; i <= COUNT; i++) {
+        mci_closed_add(closed, i, 1000 * S, S);
+        if (mci_closed_refuses(closed, COUNT + i, 1000 * S)) {
+            ck_abort_msg("refused beside %ju others", (uintmax_t)i);
+        }
+    }
+    for (uint64_t i = 1; i <= COUNT; i++) {
+        ck_assert(mci_closed_refuses(closed, i, 1000 * S));
+    }
+    ck_assert_uint_eq(mci_closed_capacity(closed), MAX);
+    mci_closed_destroy(closed);
+}
+END_TEST
+
+static bool falls_elsewhere(uint64_t attempt, uint64_t mask)
+{
+    uint64_t hash = mci_hash64(&attempt, sizeof attempt);
+    return (hash & mask) != 0 || ((hash >> 32) & mask) != 0;
+}
+
 /* Attempts that fall into one set at every size. */
 START_TEST(a_set_that_is_full_at_every_size_ends_at_the_floor)
 {
-    enum { COUNT = 24, MASK = 4096 * 2 - 1 };
+    enum { COUNT = 40, MAX = 512, MASK = MAX / 8 - 1 };
     struct mci_closed *closed = NULL;
     uint64_t attempts[COUNT];
     uint64_t next = 1;
     for (int i = 0; i < COUNT; i++, next++) {
-        while ((mci_hash64(&next, sizeof next) & MASK) != 0) {
+        while (falls_elsewhere(next, MASK)) {
             next++;
         }
         attempts[i] = next;
     }
-    ck_assert_int_eq(mci_closed_create(4096, &closed), MC_OK);
+    ck_assert_int_eq(mci_closed_create(MAX, &closed), MC_OK);
     for (int i = 0; i < COUNT; i++) {
         mci_closed_add(closed, attempts[i], 100 * S, S);
         ck_assert(mci_closed_refuses(closed, attempts[i], 100 * S));
     }
-    ck_assert_uint_le(mci_closed_capacity(closed), 4096);
+    ck_assert_uint_le(mci_closed_capacity(closed), MAX);
     ck_assert(mci_closed_refuses(closed, attempts[0], 100 * S));
     ck_assert(!mci_closed_refuses(closed, next, 100 * S + 1));
     mci_closed_destroy(closed);
@@ -395,6 +422,7 @@ int main(void)
     tcase_add_test(spent, a_spent_attempt_is_refused_until_its_grants_are_over);
     tcase_add_test(spent, spent_attempts_make_room_when_they_are_over);
     tcase_add_test(spent, a_full_table_raises_its_floor_and_forgets_nothing);
+    tcase_add_test(spent, a_table_refuses_nobody_else_before_it_is_nearly_full);
     tcase_add_test(spent, a_set_that_is_full_at_every_size_ends_at_the_floor);
     tcase_add_test(spent, a_table_that_cannot_grow_raises_its_floor);
     suite_add_tcase(suite, spent);

@@ -52,28 +52,59 @@ void mci_closed_destroy(struct mci_closed *closed)
     mci_free(closed);
 }
 
-static struct entry *set_of(struct entry *entries, size_t capacity,
-                            uint64_t attempt)
+/* An attempt stands in one of two sets, so that hardly any is full before nearly
+ * all are. */
+struct sets {
+    struct entry *either[2];
+};
+
+static struct sets sets_of(struct entry *entries, size_t capacity,
+                           uint64_t attempt)
 {
-    size_t sets = capacity / WAYS;
+    size_t count = capacity / WAYS;
     uint64_t hash = mci_hash64(&attempt, sizeof attempt);
-    return entries + (size_t)(hash % sets) * WAYS;
+    return (struct sets){{entries + (size_t)(hash % count) * WAYS,
+                          entries + (size_t)((hash >> 32) % count) * WAYS}};
 }
 
-/* The attempt's own entry, a free or ended one, else NULL. */
-static struct entry *find_place(struct entry *set, uint64_t attempt,
-                                uint64_t now_ns)
+static struct entry *find_entry(const struct sets *sets, uint64_t attempt)
 {
-    struct entry *place = NULL;
-    for (int i = 0; i < WAYS; i++) {
-        if (set[i].attempt == attempt) {
-            return &set[i];
-        }
-        if (!place && (set[i].attempt == 0 || set[i].until_ns <= now_ns)) {
-            place = &set[i];
+    for (int s = 0; s < 2; s++) {
+        for (int i = 0; i < WAYS; i++) {
+            if (sets->either[s][i].attempt == attempt) {
+                return &sets->either[s][i];
+            }
         }
     }
-    return place;
+    return NULL;
+}
+
+/* How many places of a set are free or have ended, and the first of them. */
+static int count_free(struct entry *set, uint64_t now_ns,
+                      struct entry **first_out)
+{
+    int count = 0;
+    for (int i = WAYS - 1; i >= 0; i--) {
+        if (set[i].attempt == 0 || set[i].until_ns <= now_ns) {
+            *first_out = &set[i];
+            count++;
+        }
+    }
+    return count;
+}
+
+/* The attempt's own entry, a place in the emptier set, else NULL. */
+static struct entry *find_place(const struct sets *sets, uint64_t attempt,
+                                uint64_t now_ns)
+{
+    struct entry *places[2] = {NULL, NULL};
+    struct entry *own = find_entry(sets, attempt);
+    if (own) {
+        return own;
+    }
+    int first = count_free(sets->either[0], now_ns, &places[0]);
+    int second = count_free(sets->either[1], now_ns, &places[1]);
+    return first >= second ? places[0] : places[1];
 }
 
 /* Moves what has not ended; false if a set is too small. */
@@ -85,8 +116,8 @@ static bool move_entries(const struct mci_closed *closed, struct entry *entries,
         if (old->attempt == 0 || old->until_ns <= now_ns) {
             continue;
         }
-        struct entry *set = set_of(entries, capacity, old->attempt);
-        struct entry *place = find_place(set, old->attempt, now_ns);
+        const struct sets sets = sets_of(entries, capacity, old->attempt);
+        struct entry *place = find_place(&sets, old->attempt, now_ns);
         if (!place) {
             return false;
         }
@@ -105,13 +136,14 @@ static size_t count_alive(const struct mci_closed *closed, uint64_t now_ns)
     return alive;
 }
 
-/* A table that is at most a quarter full, and not smaller than that, where it
- * may be so large. */
+/* A table that is at most half full, and not smaller than that, or as large as
+ * it may be. */
 static bool rebuild(struct mci_closed *closed, size_t least, uint64_t now_ns)
 {
     size_t alive = count_alive(closed, now_ns);
     size_t capacity = CAPACITY_MIN;
-    while (capacity < 4 * (alive + 1) || capacity < least) {
+    while (capacity < closed->max &&
+           (capacity < 2 * (alive + 1) || capacity < least)) {
         capacity *= 2;
     }
     if (capacity == closed->capacity) {
@@ -139,10 +171,12 @@ static void raise_floor(struct mci_closed *closed, uint64_t attempt,
 {
     uint64_t floor_ns = until_ns;
     if (closed->capacity > 0) {
-        struct entry *set = set_of(closed->entries, closed->capacity, attempt);
-        struct entry *first = &set[0];
-        for (int i = 1; i < WAYS; i++) {
-            first = set[i].until_ns < first->until_ns ? &set[i] : first;
+        const struct sets sets =
+            sets_of(closed->entries, closed->capacity, attempt);
+        struct entry *first = sets.either[0];
+        for (int i = 0; i < 2 * WAYS; i++) {
+            struct entry *entry = &sets.either[i / WAYS][i % WAYS];
+            first = entry->until_ns < first->until_ns ? entry : first;
         }
         if (first->until_ns < until_ns) {
             floor_ns = first->until_ns;
@@ -161,9 +195,9 @@ static void add(struct mci_closed *closed, uint64_t attempt, uint64_t until_ns,
     for (;;) {
         struct entry *place = NULL;
         if (closed->capacity > 0) {
-            place =
-                find_place(set_of(closed->entries, closed->capacity, attempt),
-                           attempt, now_ns);
+            const struct sets sets =
+                sets_of(closed->entries, closed->capacity, attempt);
+            place = find_place(&sets, attempt, now_ns);
         }
         if (place) {
             if (place->attempt != attempt || place->until_ns < until_ns) {
@@ -171,7 +205,9 @@ static void add(struct mci_closed *closed, uint64_t attempt, uint64_t until_ns,
             }
             return;
         }
-        if (!rebuild(closed, least, now_ns)) {
+        /* At its largest nothing is gained by looking all of it over. */
+        if (closed->capacity == closed->max ||
+            !rebuild(closed, least, now_ns)) {
             raise_floor(closed, attempt, until_ns);
             return;
         }
@@ -198,11 +234,9 @@ bool mci_closed_refuses(struct mci_closed *closed, uint64_t attempt,
     bool refuses = false;
     (void)pthread_mutex_lock(&closed->lock);
     if (closed->capacity > 0) {
-        const struct entry *set =
-            set_of(closed->entries, closed->capacity, attempt);
-        for (int i = 0; i < WAYS && !refuses; i++) {
-            refuses = set[i].attempt == attempt;
-        }
+        const struct sets sets =
+            sets_of(closed->entries, closed->capacity, attempt);
+        refuses = find_entry(&sets, attempt) != NULL;
     }
     refuses = refuses || grant_ns <= closed->floor_ns;
     (void)pthread_mutex_unlock(&closed->lock);
