@@ -90,22 +90,33 @@ static void release_all(struct ending *ending)
     mci_sessions_unlock(ending->sessions);
 }
 
-/* What is copied in this process ends by itself. */
-static bool may_wait(const struct ending *ending)
+/* Whatever is waited for, the master is still to be told. */
+static uint64_t half_of_time(const struct ending *ending)
 {
-    return !ending->client->outside || mci_clock_ns() < ending->deadline_ns;
+    uint64_t now_ns = mci_clock_ns();
+    return ending->deadline_ns > now_ns
+               ? now_ns + (ending->deadline_ns - now_ns) / 2
+               : ending->deadline_ns;
+}
+
+/* What is copied in this process ends by itself. */
+static bool may_wait(const struct ending *ending, uint64_t until_ns)
+{
+    return !ending->client->outside || mci_clock_ns() < until_ns;
 }
 
 /* Until nothing of the listed sessions is on its way, or the deadline. */
 static void await_ranges(struct ending *ending)
 {
+    uint64_t until_ns =
+        ending->is_revoke ? half_of_time(ending) : ending->deadline_ns;
     mci_sessions_lock(ending->sessions);
     for (size_t i = 0; i < ending->count; i++) {
         struct mc_put_session *session = ending->handles[i];
         if (!is_first(ending, i)) {
             continue;
         }
-        while (session->moving > 0 && may_wait(ending)) {
+        while (session->moving > 0 && may_wait(ending, until_ns)) {
             mci_sessions_wait(ending->sessions);
         }
         session->is_left = session->moving > 0;
@@ -331,8 +342,8 @@ static uint64_t proof_deadline(struct ending *ending)
     for (size_t i = 0; i < ending->count; i++) {
         is_needed |= goes_on(ending, i) && is_in_doubt(ending->handles[i]);
     }
-    return is_needed || ending->deadline_ns < soon_ns ? ending->deadline_ns
-                                                      : soon_ns;
+    uint64_t most_ns = half_of_time(ending);
+    return is_needed || most_ns < soon_ns ? most_ns : soon_ns;
 }
 
 static void ask_owners(struct ending *ending, struct proving *proving)

@@ -40,10 +40,13 @@ function(mc_test_over_links room)
   endforeach()
 endfunction()
 foreach(proof events keys refusals faults sizes memory ranges buffers spans many
-    sessions)
+    sessions session_crowd)
   mc_test(store client_${proof} SOURCES ${client_rig} LINK ${store_parts})
   mc_test_over_links(client_${proof})
 endforeach()
+mc_test(store client_session_faults TIMEOUT 240
+  SOURCES ${client_rig} support/ctl_proxy.c LINK ${store_parts})
+mc_test_over_links(client_session_faults)
 mc_test(store client_outside SOURCES ${client_rig} LINK ${store_parts})
 mc_test(store client_nomem SOURCES ${client_rig} LINK ${store_parts})
 mc_test(store client_loans TIMEOUT 180
