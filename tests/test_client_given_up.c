@@ -32,8 +32,6 @@
 #define PAGE UINT64_C(4096)
 #define LENT (16 * MIB)
 
-extern char **environ;
-
 static struct process_rig process;
 
 static void keep_quiet(void *ctx, enum mc_log_level level, const char *text)

@@ -29,8 +29,6 @@
 #define TIMEOUT_MS 300
 #define MIDDLE_MS 2000 /* for calls that must come to their middle */
 
-extern char **environ;
-
 static struct master_process master;
 static struct mc_client *owner;
 static struct mc_client *user;

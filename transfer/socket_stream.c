@@ -138,6 +138,8 @@ void mci_stream_tune_for_bulk(struct mci_stream *stream)
     union end peer;
     socklen_t own_len = sizeof own;
     socklen_t peer_len = sizeof peer;
+    memset(&own, 0, sizeof own);
+    memset(&peer, 0, sizeof peer);
     if (getsockname(stream->fd, &own.any, &own_len) == 0 &&
         getpeername(stream->fd, &peer.any, &peer_len) == 0 &&
         is_one_host(&own, &peer)) {

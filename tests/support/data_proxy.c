@@ -134,12 +134,15 @@ static bool write_lane(struct conn *conn, int way)
 static short events_of(const struct data_proxy *proxy, const struct conn *conn,
                        int way)
 {
-    short events = POLLRDHUP;
+    int events = POLLRDHUP;
     if (conn->lanes[way].len == 0 &&
         (proxy->left[way] > 0 || !proxy->is_held[way])) {
         events |= POLLIN;
     }
-    return conn->lanes[!way].len > 0 ? (short)(events | POLLOUT) : events;
+    if (conn->lanes[!way].len > 0) {
+        events |= POLLOUT;
+    }
+    return (short)events;
 }
 
 static int fill_polls(struct data_proxy *proxy, struct pollfd *polls)
