@@ -88,7 +88,7 @@ static void note_one(struct mc_get_session *session,
         mci_renewal_plan(sent_ns, row->lease_left_ns, &session->lease_end_ns,
                          &session->renew_ns);
     } else if (row->err == MC_ERR_LEASE_EXPIRED) {
-        session->is_over = true; /* what it had goes on until its end */
+        session->is_over = true;
         session->renew_ns = UINT64_MAX;
     } else {
         uint64_t left_ns =
