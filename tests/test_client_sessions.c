@@ -4,12 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc_fail.h"
 #include "await.h"
 #include "client.h"
 #include "client_rig.h"
 #include "crowd_rig.h"
 #include "mc_client_sessions.h"
 #include "mci_client.h"
+#include "mci_clock.h"
 #include "suite.h"
 
 #define PAGE 1024
@@ -622,6 +624,222 @@ START_TEST(ranges_make_no_control_call)
 }
 END_TEST
 
+/* ---- time ------------------------------------------------------------------------------ */
+
+static uint64_t now_ns; /* of all, while a test turns it */
+
+static void open_turned(const struct mc_store_opts *store)
+{
+    const struct mc_client_opts opts = {.segment_bytes = MIB, .store = *store};
+    now_ns = mci_clock_ns();
+    mci_clock_fake(&now_ns);
+    client_open(&rig, &opts);
+    stamp_fill(source, sizeof source, 17);
+}
+
+static void close_turned(void)
+{
+    client_close(&rig);
+    mci_clock_fake(NULL);
+}
+
+static void pass(uint64_t ms)
+{
+    __atomic_fetch_add(&now_ns, ms * MCI_NS_PER_MS, __ATOMIC_SEQ_CST);
+}
+
+/* C12: a lease that nobody could renew in time; it is said, and start is how the
+ * session is had anew. */
+START_TEST(an_expired_session_says_so_and_is_had_anew)
+{
+    const struct mc_store_opts store = {.default_kv_lease_ttl_ms = 1000};
+    open_turned(&store);
+    put_whole("a", 0);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(get_start("a"), 0);
+        ck_assert_int_eq(get_range("a", target[0], 0, LEN), (int64_t)LEN);
+        pass(1500);
+        ck_assert_int_eq(get_range("a", target[0], 0, LEN),
+                         MC_ERR_LEASE_EXPIRED);
+        ck_assert_int_eq(get_range("a", target[0], 0, LEN),
+                         MC_ERR_INVALID_PARAMS); /* dropped */
+        get_end("a");
+    }
+    /* One that starts again before it has asked for anything. */
+    ck_assert_int_eq(get_start("a"), 0);
+    pass(1500);
+    ck_assert_int_eq(get_start("a"), 0);
+    ck_assert_int_eq(get_range("a", target[0], 0, LEN), (int64_t)LEN);
+    get_end("a");
+    ck_assert_int_eq(get_range("a", target[0], 0, LEN), MC_ERR_INVALID_PARAMS);
+    close_turned();
+}
+END_TEST
+
+/* The answer takes longer than the lease that it brings. */
+static const struct mci_link_ops *real_ops;
+
+static enum mc_err slow_get(void *ctx, const struct mci_call *call,
+                            struct mci_read_row *rows, size_t count)
+{
+    enum mc_err err = real_ops->get(ctx, call, rows, count);
+    pass(1500);
+    return err;
+}
+
+START_TEST(a_lease_that_is_over_on_arrival_is_no_session)
+{
+    const struct mc_store_opts store = {.default_kv_lease_ttl_ms = 1000};
+    open_turned(&store);
+    put_whole("a", 0);
+    real_ops = rig.client->link.ops;
+    struct mci_link_ops slow = *real_ops;
+    slow.get = slow_get;
+    rig.client->link.ops = &slow;
+    ck_assert_int_eq(get_start("a"), MC_ERR_LEASE_EXPIRED);
+    ck_assert_int_eq(get_range("a", target[0], 0, 1), MC_ERR_INVALID_PARAMS);
+    rig.client->link.ops = real_ops;
+    close_turned();
+}
+END_TEST
+
+static enum mc_err slow_hold(void *ctx, const struct mci_call *call,
+                             struct mci_read_row *rows, size_t count)
+{
+    enum mc_err err = real_ops->lease_hold(ctx, call, rows, count);
+    pass(1500);
+    return err;
+}
+
+/* Before it there was time, and after it there is none. Over a socket it is the
+ * same look at the clock, and the owner refuses by itself. */
+START_TEST(what_comes_after_the_lease_is_void)
+{
+    const struct mc_store_opts store = {.default_kv_lease_ttl_ms = 1000};
+    if (client_link()) {
+        return;
+    }
+    open_turned(&store);
+    put_whole("a", 0);
+    real_ops = rig.client->link.ops;
+    struct mci_link_ops slow = *real_ops;
+    slow.lease_hold = slow_hold;
+    rig.client->link.ops = &slow;
+    ck_assert_int_eq(get_start("a"), 0);
+    ck_assert_int_eq(get_range("a", target[0], 0, LEN), MC_ERR_LEASE_EXPIRED);
+    ck_assert_int_eq(get_range("a", target[0], 0, LEN), MC_ERR_INVALID_PARAMS);
+    rig.client->link.ops = real_ops;
+    close_turned();
+}
+END_TEST
+
+static bool was_told(const char *key)
+{
+    struct mci_sessions *sessions = &rig.client->sessions;
+    mci_sessions_lock(sessions);
+    const struct mc_put_session *session =
+        mci_map_get(&sessions->put_keys, key_of(key));
+    bool is_told = session && !session->has_written;
+    mci_sessions_unlock(sessions);
+    return is_told;
+}
+
+/* Over a socket heartbeats tell it: test_client_session_faults. */
+START_TEST(an_embedded_core_hears_of_who_writes)
+{
+    const struct mc_store_opts store = {.put_start_release_timeout_ms = 2000};
+    if (client_link()) {
+        return;
+    }
+    open_turned(&store);
+    ck_assert_int_eq(put_start("a", LEN, NULL, false), 0);
+    ck_assert_int_eq(put_start("idle", LEN, NULL, false), 0);
+    for (size_t i = 0; i < 20; i++) {
+        pass(500);
+        ck_assert_int_eq(put_range("a", source[0], (i % LAYERS) * PAGE, PAGE),
+                         PAGE);
+        ck_assert(AWAIT(was_told("a")));
+    }
+    ck_assert_int_eq(client_probe(&rig, "a").state, MC_OBJECT_WRITING);
+    ck_assert(AWAIT(client_probe(&rig, "idle").state == MC_OBJECT_ABSENT));
+    ck_assert_int_eq(put_end("a"), 0);
+    ck_assert_int_eq(put_end("idle"), MC_ERR_INVALID_VERSION);
+    ck_assert_int_eq(put_revoke("idle"), 0);
+    close_turned();
+}
+END_TEST
+
+/* ---- memory ---------------------------------------------------------------------------- */
+
+static bool is_code(int64_t result, int64_t good)
+{
+    return result == good || result == MC_ERR_NOMEM;
+}
+
+static void write_and_read(void)
+{
+    const struct mc_view key = key_of("x");
+    const uint64_t size = LEN;
+    int64_t result = 7;
+    enum mc_err err = mc_client_batch_put_session_start(rig.client, &key, &size,
+                                                        NULL, 1, &result);
+    ck_assert(is_code(err, 0) && is_code(result, 0));
+    const struct mc_fragment fragment = {source[0] + 1, 1, LEN - 1};
+    const struct mc_fragments fragments = {&fragment, 1};
+    if (result == 0) {
+        err = mc_client_batch_put_from_multi_buffer_ranges(
+            rig.client, &key, &fragments, 1, &result);
+        ck_assert(is_code(err, 0) && is_code(result, LEN - 1));
+        err = mc_client_batch_put_session_end(rig.client, &key, 1, &result);
+        ck_assert(is_code(err, 0) && is_code(result, 0));
+    }
+    err = mc_client_batch_get_session_start(rig.client, &key, 1, &result);
+    ck_assert(is_code(err, 0) || err == MC_ERR_INVALID_PARAMS);
+    if (result == 0) {
+        const struct mc_fragment back = {target[0] + 1, 1, LEN - 1};
+        const struct mc_fragments into = {&back, 1};
+        err = mc_client_batch_get_into_multi_buffer_ranges(rig.client, &key,
+                                                           &into, 1, &result);
+        ck_assert(is_code(err, 0) && is_code(result, LEN - 1));
+        err = mc_client_batch_get_session_end(rig.client, &key, 1, &result);
+        ck_assert_int_eq(err, 0);
+    }
+}
+
+/* Whatever fails, the key can be written by a session afterwards, and close gives
+ * all memory back. */
+START_TEST(want_of_memory_is_said_and_leaves_nothing_behind)
+{
+    struct alloc_fail fail = {.is_shared = true};
+    struct mci_alloc_stats before;
+    struct mci_alloc_stats after;
+    open_rig(); /* what is made once is made */
+    write_and_read();
+    client_close(&rig);
+    mci_alloc_stats(&before);
+    open_rig();
+    while (alloc_fail_next(&fail)) {
+        uint64_t removed = 0;
+        alloc_fail_arm(&fail);
+        write_and_read();
+        alloc_fail_disarm(&fail);
+        (void)put_revoke("x"); /* if it is open still */
+        get_end("x");
+        ck_assert_int_eq(mc_client_remove_all(rig.client, true, &removed),
+                         MC_OK);
+        ck_assert_int_eq(put_start("x", LEN, NULL, false), 0);
+        ck_assert_int_eq(put_range("x", source[0], 0, LEN), (int64_t)LEN);
+        ck_assert_int_eq(put_end("x"), 0);
+        ck_assert_int_eq(mc_client_remove_all(rig.client, true, &removed),
+                         MC_OK);
+        ck_assert_uint_eq(removed, 1);
+    }
+    client_close(&rig);
+    mci_alloc_stats(&after);
+    ck_assert_int_eq(after.bytes, before.bytes);
+}
+END_TEST
+
 static TCase *reading(void)
 {
     TCase *tcase = tcase_create("reading");
@@ -652,10 +870,23 @@ static TCase *writing(void)
     return tcase;
 }
 
+static TCase *passing(void)
+{
+    TCase *tcase = tcase_create("time and memory");
+    tcase_set_timeout(tcase, 120);
+    tcase_add_test(tcase, an_expired_session_says_so_and_is_had_anew);
+    tcase_add_test(tcase, a_lease_that_is_over_on_arrival_is_no_session);
+    tcase_add_test(tcase, what_comes_after_the_lease_is_void);
+    tcase_add_test(tcase, an_embedded_core_hears_of_who_writes);
+    tcase_add_test(tcase, want_of_memory_is_said_and_leaves_nothing_behind);
+    return tcase;
+}
+
 int main(void)
 {
     Suite *suite = suite_create("client sessions");
     suite_add_tcase(suite, reading());
     suite_add_tcase(suite, writing());
+    suite_add_tcase(suite, passing());
     return suite_run(suite);
 }
