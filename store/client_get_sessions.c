@@ -89,6 +89,7 @@ static void enter(struct mci_sessions *sessions, struct mc_get_session *session,
     session->row.key = key;
     mci_renewal_plan(sent_ns, row->lease_left_ns, &session->lease_end_ns,
                      &session->renew_ns);
+    mci_renewer_note(sessions, session->renew_ns);
     mci_list_push_back(&sessions->gets, &session->link);
 }
 
@@ -361,12 +362,15 @@ enum mc_err mc_client_get_sessions_read(struct mc_client *client,
                                         size_t count, uint32_t timeout_ms,
                                         int64_t *results_out)
 {
-    struct mci_reading reading = {.ops = &into_fragments,
-                                  .client = client,
-                                  .sessions = sessions,
-                                  .fragments = fragments,
-                                  .timeout_ms = timeout_ms,
-                                  .results = results_out};
+    struct mci_reading reading = {
+        .ops = &into_fragments,
+        .client = client,
+        .sessions = sessions,
+        .fragments = fragments,
+        .deadline_ns = mci_clock_deadline(
+            mci_clock_ns(),
+            timeout_ms ? timeout_ms : client->transfer_timeout_ms),
+        .results = results_out};
     enum mc_err err = mci_client_check_rows(sessions, results_out, count);
     if (err == MC_OK && count > 0 && !fragments) {
         err = MC_ERR_INVALID_PARAMS;

@@ -59,7 +59,7 @@ struct mci_reading {
     struct mc_get_session *const *sessions;
     const struct mc_fragments *fragments;
     struct mci_session_use *session_uses;
-    uint32_t timeout_ms; /* 0: the client's */
+    uint64_t deadline_ns; /* 0: the client's time for each slice */
     struct mc_span *made;
     struct mc_buffer *lent;
     void *buffer;

@@ -50,18 +50,19 @@ static void take_due(struct mci_sessions *sessions, uint64_t now_ns,
 {
     struct mci_link *link = sessions->gets.next;
     batch->count = 0;
-    for (; link != &sessions->gets && batch->count < BATCH; link = link->next) {
+    sessions->renew_at_ns = UINT64_MAX;
+    for (; link != &sessions->gets; link = link->next) {
         struct mc_get_session *session = get_at(link);
-        if (session->is_over || now_ns < session->renew_ns) {
-            continue;
-        }
-        if (now_ns >= session->lease_end_ns) {
+        bool is_due = !session->is_over && now_ns >= session->renew_ns;
+        if (is_due && now_ns >= session->lease_end_ns) {
             session->is_over = true;
-            continue;
+        } else if (is_due && batch->count < BATCH) {
+            session->refs++;
+            session->renew_ns = UINT64_MAX; /* while it is asked for */
+            add(batch, session);
+        } else if (!session->is_over) {
+            mci_renewer_note(sessions, session->renew_ns);
         }
-        session->refs++;
-        session->renew_ns = UINT64_MAX; /* while it is asked for */
-        add(batch, session);
     }
 }
 
@@ -77,9 +78,9 @@ static void take_gone(struct mci_sessions *sessions, struct batch *batch)
 
 /* ---- renewing ---------------------------------------------------------------- */
 
-static void note_one(struct mc_get_session *session,
-                     const struct mci_read_row *row, uint64_t sent_ns,
-                     uint64_t now_ns)
+static void note_one(struct mci_sessions *sessions,
+                     struct mc_get_session *session,
+                     const struct mci_read_row *row, uint64_t sent_ns)
 {
     if (row->err == MC_OK) {
         const struct mc_view key = session->row.key;
@@ -89,14 +90,16 @@ static void note_one(struct mc_get_session *session,
                          &session->renew_ns);
     } else if (row->err == MC_ERR_LEASE_EXPIRED) {
         session->is_over = true;
-        session->renew_ns = UINT64_MAX;
+        return;
     } else {
+        uint64_t now_ns = mci_clock_ns();
         uint64_t left_ns =
             session->lease_end_ns > now_ns ? session->lease_end_ns - now_ns : 0;
         uint64_t pause_ns = left_ns / 2;
         session->renew_ns =
             now_ns + (pause_ns > AGAIN_MIN_NS ? pause_ns : AGAIN_MIN_NS);
     }
+    mci_renewer_note(sessions, session->renew_ns);
 }
 
 static bool renew(struct mci_sessions *sessions, struct batch *batch,
@@ -113,10 +116,9 @@ static bool renew(struct mci_sessions *sessions, struct batch *batch,
     enum mc_err err = client->link.ops->lease_renew(client->link.ctx, &call,
                                                     batch->rows, batch->count);
     (void)err; /* every row holds it */
-    uint64_t then_ns = mci_clock_ns();
     mci_sessions_lock(sessions);
     for (size_t i = 0; i < batch->count; i++) {
-        note_one(batch->sessions[i], &batch->rows[i], call.now_ns, then_ns);
+        note_one(sessions, batch->sessions[i], &batch->rows[i], call.now_ns);
         mci_get_session_drop(sessions, batch->sessions[i]);
     }
     mci_sessions_unlock(sessions);
@@ -155,45 +157,72 @@ uint64_t mci_renewer_tell_at(const struct mci_sessions *sessions,
     return master ? now_ns + mci_master_release_ns(master) / 8 : UINT64_MAX;
 }
 
-/* The next session whose writer was at it and was not told of for a while. */
-static struct mc_put_session *take_writer(struct mci_sessions *sessions,
-                                          uint64_t now_ns)
+struct telling {
+    struct mc_put_session *sessions[BATCH];
+    struct mci_write_row rows[BATCH];
+    size_t count;
+};
+
+/* Those whose writers were at it and were not told of for a while. The lock is
+ * held. */
+static void take_writers(struct mci_sessions *sessions, uint64_t now_ns,
+                         struct telling *telling)
 {
     struct mci_link *link = sessions->puts.next;
-    for (; link != &sessions->puts; link = link->next) {
+    telling->count = 0;
+    for (; link != &sessions->puts && telling->count < BATCH;
+         link = link->next) {
         struct mc_put_session *session =
             MCI_CONTAINER(link, struct mc_put_session, link);
         if (session->has_written && now_ns >= session->touch_ns) {
             session->has_written = false;
+            session->touch_ns = mci_renewer_tell_at(sessions, now_ns);
             session->refs++;
-            return session;
+            telling->sessions[telling->count] = session;
+            telling->rows[telling->count++] = session->row;
         }
     }
-    return NULL;
 }
 
-static void tell_writers(struct mci_sessions *sessions, uint64_t now_ns)
+static bool tell_some(struct mci_sessions *sessions, uint64_t now_ns,
+                      struct telling *telling)
 {
     const struct mc_client *client = sessions->client;
-    struct mc_put_session *session = NULL;
-    do {
-        mci_sessions_lock(sessions);
-        session = take_writer(sessions, now_ns);
-        if (session) {
-            session->touch_ns = mci_renewer_tell_at(sessions, now_ns);
-        }
-        mci_sessions_unlock(sessions);
-        if (session) {
-            const struct mci_call call = mci_client_call(client);
-            struct mci_write_row row = session->row; /* key and attempt stay */
-            enum mc_err err = client->link.ops->attempt_touch(client->link.ctx,
-                                                              &call, &row, 1);
-            (void)err; /* its end will tell */
-            mci_sessions_lock(sessions);
-            mci_put_session_drop(sessions, session);
-            mci_sessions_unlock(sessions);
-        }
-    } while (session);
+    mci_sessions_lock(sessions);
+    take_writers(sessions, now_ns, telling);
+    mci_sessions_unlock(sessions);
+    if (telling->count == 0) {
+        return false;
+    }
+    const struct mci_call call = mci_client_call(client);
+    enum mc_err err = client->link.ops->attempt_touch(
+        client->link.ctx, &call, telling->rows, telling->count);
+    (void)err; /* their ends will tell */
+    mci_sessions_lock(sessions);
+    for (size_t i = 0; i < telling->count; i++) {
+        mci_put_session_drop(sessions, telling->sessions[i]);
+    }
+    mci_sessions_unlock(sessions);
+    return telling->count == BATCH;
+}
+
+static bool has_writers(struct mci_sessions *sessions)
+{
+    mci_sessions_lock(sessions);
+    bool is_any = !mci_list_is_empty(&sessions->puts);
+    mci_sessions_unlock(sessions);
+    return is_any;
+}
+
+static bool tell_writers(struct mci_sessions *sessions, uint64_t now_ns)
+{
+    struct telling *telling = mci_alloc(sizeof *telling);
+    if (!telling) {
+        return false; /* again in a little while */
+    }
+    bool more = tell_some(sessions, now_ns, telling);
+    mci_free(telling);
+    return more;
 }
 
 /* ---- the thread ------------------------------------------------------------------ */
@@ -201,12 +230,8 @@ static void tell_writers(struct mci_sessions *sessions, uint64_t now_ns)
 static bool has_leases_due(struct mci_sessions *sessions, uint64_t now_ns)
 {
     mci_sessions_lock(sessions);
-    bool is_due = !mci_list_is_empty(&sessions->gone);
-    struct mci_link *link = sessions->gets.next;
-    for (; link != &sessions->gets && !is_due; link = link->next) {
-        const struct mc_get_session *session = get_at(link);
-        is_due = !session->is_over && now_ns >= session->renew_ns;
-    }
+    bool is_due =
+        !mci_list_is_empty(&sessions->gone) || now_ns >= sessions->renew_at_ns;
     mci_sessions_unlock(sessions);
     return is_due;
 }
@@ -227,8 +252,8 @@ bool mci_renewer_step(struct mci_sessions *sessions, uint64_t now_ns)
 {
     bool more =
         has_leases_due(sessions, now_ns) && step_leases(sessions, now_ns);
-    if (!sessions->client->outside) {
-        tell_writers(sessions, now_ns);
+    if (!sessions->client->outside && has_writers(sessions)) {
+        more |= tell_writers(sessions, now_ns);
     }
     return more;
 }

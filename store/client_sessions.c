@@ -14,6 +14,7 @@ enum mc_err mci_sessions_init(struct mci_sessions *sessions,
 {
     pthread_condattr_t attr;
     sessions->client = client;
+    sessions->renew_at_ns = UINT64_MAX;
     mci_list_init(&sessions->gets);
     mci_list_init(&sessions->gone);
     mci_list_init(&sessions->puts);

@@ -35,7 +35,8 @@ struct mci_sessions {
     pthread_t renewer;
     bool has_renewer;
     bool is_stopping;
-    uint64_t calls; /* of lists: what a session was last named in */
+    uint64_t renew_at_ns; /* nothing is due before */
+    uint64_t calls;       /* of lists: what a session was last named in */
     _Atomic uint64_t filled_bytes;
 };
 
@@ -92,6 +93,15 @@ void mci_sessions_wait(struct mci_sessions *sessions);
 /* Runs from the first session on. Errors: -11. The lock is held. */
 MC_CHECK_RESULT enum mc_err mci_renewer_start(struct mci_sessions *sessions);
 void mci_renewer_stop(struct mci_sessions *sessions);
+
+/* Something is due then. The lock is held. */
+static inline void mci_renewer_note(struct mci_sessions *sessions,
+                                    uint64_t at_ns)
+{
+    if (at_ns < sessions->renew_at_ns) {
+        sessions->renew_at_ns = at_ns;
+    }
+}
 
 /* When a lease that was asked for at `sent` and has so long to go is to be asked
  * for again. Pure. */

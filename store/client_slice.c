@@ -76,11 +76,12 @@ static void take_lease(struct mci_slice *slice, size_t r, uint64_t sent_ns)
 
 static void set_deadline(struct mci_slice *slice, uint64_t now_ns)
 {
-    uint32_t timeout_ms = slice->reading->timeout_ms;
+    uint64_t given_ns = slice->reading->deadline_ns;
     slice->now_ns = now_ns;
-    slice->deadline_ns = mci_clock_deadline(
-        now_ns,
-        timeout_ms ? timeout_ms : client_of(slice)->transfer_timeout_ms);
+    slice->deadline_ns =
+        given_ns
+            ? given_ns
+            : mci_clock_deadline(now_ns, client_of(slice)->transfer_timeout_ms);
 }
 
 static void recall(struct mci_slice *slice)
