@@ -432,6 +432,48 @@ START_TEST(an_owner_that_goes_between_layers_is_told_of)
 }
 END_TEST
 
+static uint64_t renewals(struct mc_client *of)
+{
+    struct mci_remote_stats stats;
+    mci_remote_stat(mci_client_outside(of)->remote, &stats);
+    return stats.renewals;
+}
+
+/* Another master knows nothing of it: nothing of it is read or published, and the
+ * handles are had back. */
+START_TEST(sessions_do_not_outlive_their_master)
+{
+    const struct process_rig_opts opts = {.client_ttl_ms = ttl_ms};
+    const struct mc_view read_key = mc_view_str("r");
+    struct mc_get_session *reading = NULL;
+    int64_t result = 7;
+    start_plain();
+    ck_assert_int_eq(mc_client_put(client, read_key, source, LEN, NULL), MC_OK);
+    ck_assert_int_eq(
+        mc_client_get_sessions_open(client, &read_key, 1, &reading, &result),
+        MC_OK);
+    struct mc_put_session *writing = put_open(client, MC_OK);
+    ck_assert_int_eq(get_read(reading, 0, PAGE), PAGE);
+    ck_assert_int_eq(put_write(writing, 0, PAGE), PAGE);
+    mci_event_log_detach(process.log);
+    process_close(&process);
+    process_open(&process, &opts);
+    ck_assert_int_eq(mci_event_log_attach(process.log), MC_OK);
+    ctl_proxy_target(proxy, process.port);
+    ctl_proxy_cut(proxy);
+    ck_assert(AWAIT(renewals(client) > 0 && renewals(lender) > 0));
+    ck_assert_int_lt(get_read(reading, PAGE, PAGE), 0);
+    ck_assert_int_lt(put_write(writing, PAGE, PAGE), 0);
+    ck_assert_int_lt(put_end(writing, 0), 0);
+    ck_assert_int_eq(state(), MC_OBJECT_ABSENT);
+    ck_assert_int_eq(put_revoke(writing, 0), MC_ERR_INVALID_VERSION);
+    mc_client_get_sessions_close(client, &reading, 1);
+    ck_assert(AWAIT(mc_client_put(client, read_key, source, LEN, NULL) ==
+                    MC_OK)); /* its memory is mounted again */
+    stop();
+}
+END_TEST
+
 /* C2: both have all bytes. */
 START_TEST(two_copies_are_written)
 {
@@ -553,6 +595,7 @@ static TCase *owners(void)
     TCase *tcase = tcase_create("owners");
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, an_owner_that_goes_between_layers_is_told_of);
+    tcase_add_test(tcase, sessions_do_not_outlive_their_master);
     tcase_add_test(tcase, two_copies_are_written);
     tcase_add_test(tcase,
                    a_revoke_does_not_wait_for_ever_and_says_what_may_land);

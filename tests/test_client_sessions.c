@@ -247,6 +247,53 @@ START_TEST(uses_of_a_key_are_counted)
 }
 END_TEST
 
+START_TEST(a_key_that_comes_twice_is_used_twice)
+{
+    const struct mc_view keys[] = {key_of("a"), key_of("a")};
+    int64_t results[2] = {7, 7};
+    open_rig();
+    put_whole("a", 0);
+    ck_assert_int_eq(
+        mc_client_batch_get_session_start(rig.client, keys, 2, results), MC_OK);
+    ck_assert(results[0] == 0 && results[1] == 0);
+    get_end("a");
+    ck_assert_int_eq(get_range("a", target[0], 0, LEN), (int64_t)LEN);
+    ck_assert_int_eq(
+        mc_client_batch_get_session_end(rig.client, keys, 2, results), MC_OK);
+    ck_assert(results[0] == 0 && results[1] == 0);
+    ck_assert_int_eq(get_range("a", target[0], 0, LEN), MC_ERR_INVALID_PARAMS);
+    client_close(&rig);
+}
+END_TEST
+
+/* It stands on somebody's disk only. In this process, where the core is at
+ * hand. */
+START_TEST(what_has_no_copy_in_memory_has_no_session)
+{
+    const struct mc_view key = key_of("a");
+    int64_t result = 7;
+    if (client_link()) {
+        return;
+    }
+    open_rig();
+    put_whole("a", 0);
+    const struct mci_call call = mci_client_call(rig.client);
+    struct mci_disk_row row = {.key = key,
+                               .version = client_probe(&rig, "a").version};
+    ck_assert_int_eq(mci_master_offloaded(rig.client->master, &call, &row, 1),
+                     MC_OK);
+    ck_assert_int_eq(row.err, MC_OK);
+    ck_assert_int_eq(mci_master_replica_clear(rig.client->master, &call, &key,
+                                              1, rig.client->segment_id,
+                                              &result),
+                     MC_OK);
+    ck_assert_int_eq(result, 0);
+    ck_assert_int_eq(get_start("a"), MC_ERR_INVALID_REPLICA);
+    ck_assert_int_eq(get_range("a", target[0], 0, 1), MC_ERR_INVALID_PARAMS);
+    client_close(&rig);
+}
+END_TEST
+
 /* A session reads its version, whatever becomes of the key. */
 START_TEST(a_session_keeps_its_version)
 {
@@ -313,6 +360,38 @@ START_TEST(a_put_session_says_what_it_finds)
         mc_client_batch_put_session_end(rig.client, twice, 2, results), MC_OK);
     ck_assert(results[0] == 0 && results[1] == 0);
     ck_assert_int_eq(put_end("t"), MC_ERR_INVALID_PARAMS);
+    client_close(&rig);
+}
+END_TEST
+
+START_TEST(a_config_that_cannot_be_is_refused_whole)
+{
+    static const struct {
+        struct mc_replicate_config config;
+        enum mc_err code;
+    } rows[] = {
+        {{.nof_replica_num = 1}, MC_ERR_INVALID_PARAMS},
+        {{.replica_num = 1, .nof_replica_num = 1}, MC_ERR_INVALID_PARAMS},
+        {{.dfs_replica_num = 1}, MC_ERR_DFS_SERVICE_UNAVAILABLE},
+        {{.group_id_count = 1}, MC_ERR_INVALID_PARAMS},
+    };
+    const struct mc_view keys[] = {key_of("a"), key_of("b")};
+    const uint64_t sizes[] = {LEN, LEN};
+    open_rig();
+    char *before = client_state(&rig);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        int64_t results[2] = {7, 7};
+        ck_assert_int_eq(
+            mc_client_batch_put_session_start(rig.client, keys, sizes,
+                                              &rows[i].config, 2, results),
+            rows[i].code);
+        ck_assert(results[0] == rows[i].code && results[1] == rows[i].code);
+    }
+    ck_assert_int_eq(mc_client_batch_put_session_start(rig.client, keys, NULL,
+                                                       NULL, 2, NULL),
+                     MC_ERR_INVALID_PARAMS);
+    EXPECT_CLIENT_UNCHANGED(&rig, before);
+    free(before);
     client_close(&rig);
 }
 END_TEST
@@ -848,6 +927,8 @@ static TCase *reading(void)
     tcase_add_test(tcase, a_get_session_says_what_it_finds);
     tcase_add_test(tcase, a_row_that_is_wrong_leaves_its_neighbours_alone);
     tcase_add_test(tcase, uses_of_a_key_are_counted);
+    tcase_add_test(tcase, a_key_that_comes_twice_is_used_twice);
+    tcase_add_test(tcase, what_has_no_copy_in_memory_has_no_session);
     tcase_add_test(tcase, a_session_keeps_its_version);
     tcase_add_test(tcase, the_end_gives_the_version_back);
     tcase_add_test(tcase, no_range_that_is_read_wraps);
@@ -860,6 +941,7 @@ static TCase *writing(void)
     TCase *tcase = tcase_create("writing");
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, a_put_session_says_what_it_finds);
+    tcase_add_test(tcase, a_config_that_cannot_be_is_refused_whole);
     tcase_add_test(tcase, vectors_stay_with_their_rows);
     tcase_add_test(tcase, holes_are_filled_with_zeros);
     tcase_add_test(tcase, a_large_hole_is_filled_as_well);
