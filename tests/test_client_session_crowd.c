@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_client_session_crowd.c - readers and writers of the same keys by session,
- * beside upserts and removes: nobody reads a mixture. For TSan. */
+ * beside upserts and removes: nobody reads a mixture; and revokes while ranges
+ * move. C10 of the known faults. For TSan. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "await.h"
 #include "client_rig.h"
 #include "crowd_rig.h"
 #include "mc_client_sessions.h"
@@ -15,7 +17,7 @@
 #define PAGE 512
 #define LAYERS 4
 #define LEN ((size_t)PAGE * LAYERS)
-#define ROUNDS 300
+#define ROUNDS 1000
 
 static struct client_rig rig;
 static atomic_uint reads;  /* sessions read as a whole */
@@ -176,12 +178,99 @@ START_TEST(nobody_reads_a_mixture)
 }
 END_TEST
 
+/* ---- ranges on their way ------------------------------------------------------ */
+
+#define BIG ((size_t)600 * 1024) /* two of them have no room */
+
+static atomic_uint ranges;
+
+static void *write_on(void *ctx)
+{
+    const struct mc_view key = mc_view_str("big");
+    const struct mc_fragment fragment = {ctx, 0, BIG};
+    const struct mc_fragments fragments = {&fragment, 1};
+    int64_t result = 0;
+    do {
+        ck_assert_int_eq(mc_client_batch_put_from_multi_buffer_ranges(
+                             rig.client, &key, &fragments, 1, &result),
+                         MC_OK);
+        ck_assert(result == (int64_t)BIG || result == MC_ERR_INVALID_PARAMS);
+        atomic_fetch_add(&ranges, 1);
+    } while (result >= 0);
+    return NULL;
+}
+
+static bool has_started(struct mc_view key)
+{
+    const uint64_t size = BIG;
+    int64_t result = 7;
+    ck_assert_int_eq(mc_client_batch_put_session_start(rig.client, &key, &size,
+                                                       NULL, 1, &result),
+                     MC_OK);
+    return result == 0;
+}
+
+/* By a session, whose lease is given back at once. */
+static void read_big(struct mc_view key, void *data)
+{
+    const struct mc_fragment fragment = {data, 0, BIG};
+    const struct mc_fragments fragments = {&fragment, 1};
+    int64_t result = 7;
+    ck_assert_int_eq(
+        mc_client_batch_get_session_start(rig.client, &key, 1, &result), MC_OK);
+    ck_assert_int_eq(result, 0);
+    ck_assert_int_eq(mc_client_batch_get_into_multi_buffer_ranges(
+                         rig.client, &key, &fragments, 1, &result),
+                     MC_OK);
+    ck_assert_int_eq(result, (int64_t)BIG);
+    ck_assert_int_eq(mc_client_batch_get_session_end(rig.client, &key, 1, NULL),
+                     MC_OK);
+}
+
+/* C10: who has the space next has it to himself, as soon as he has it. */
+START_TEST(a_revoke_while_ranges_move_leaves_nothing_that_lands)
+{
+    const struct mc_view key = mc_view_str("big");
+    const struct mc_view next = mc_view_str("next");
+    uint8_t *old = must_alloc(BIG);
+    uint8_t *new = must_alloc(BIG);
+    uint8_t *got = must_alloc(BIG);
+    client_open(&rig, NULL);
+    mci_event_log_detach(rig.log);
+    memset(old, 0xaa, BIG);
+    memset(new, 0x55, BIG);
+    for (int i = 0; i < 20; i++) {
+        pthread_t writer;
+        int64_t result = 7;
+        atomic_store(&ranges, 0);
+        ck_assert(AWAIT(has_started(key)));
+        ck_assert_int_eq(pthread_create(&writer, NULL, write_on, old), 0);
+        ck_assert(AWAIT(atomic_load(&ranges) > 0));
+        ck_assert_int_eq(
+            mc_client_batch_put_session_revoke(rig.client, &key, 1, &result),
+            MC_OK);
+        ck_assert_int_eq(result, 0);
+        ck_assert(
+            AWAIT(mc_client_put(rig.client, next, new, BIG, NULL) == MC_OK));
+        ck_assert_int_eq(pthread_join(writer, NULL), 0);
+        read_big(next, got);
+        ck_assert_mem_eq(got, new, BIG);
+        ck_assert_int_eq(mc_client_remove(rig.client, next, true), MC_OK);
+    }
+    client_close_detached(&rig);
+    free(old);
+    free(new);
+    free(got);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("client session crowd");
     TCase *tcase = tcase_create("crowd");
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, nobody_reads_a_mixture);
+    tcase_add_test(tcase, a_revoke_while_ranges_move_leaves_nothing_that_lands);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }
