@@ -8,6 +8,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+from free_port import free_port  # noqa: E402
 from store_case import ENVIRONMENT, LAUNCHED, PATIENCE, StoreCase, rows_of  # noqa: E402
 
 SUBCOMMANDS = ["serve", "put", "put-many", "get", "exist", "probe", "ls", "rm", "clear", "stat", "bench", "keygen"]
@@ -170,7 +171,7 @@ class Launched(StoreCase):
             done = self.launch(*form, small)
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertIn("mooncake_client: master " + NOBODY, done.stderr)
-        done = self.launch("--host=0.0.0.0", "--port=50052", "--metadata_server=P2PHANDSHAKE", "--device_names=mlx5_0",
+        done = self.launch("--host=0.0.0.0", "--port=%d" % free_port(), "--metadata_server=P2PHANDSHAKE", "--device_names=mlx5_0",
                            "--protocol=tcp", "--local_buffer_size", "16 MB", "--threads=4", "--tenant_id=default",
                            "--enable_http_server=false", "--noenable_http_server", "--http_port=9301",
                            "--noenable_offload", "--start_offload_rpc_server=0", "--master_server_address=" + NOBODY,
