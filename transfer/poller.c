@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 #include "mci_clock.h"
 
 #define BATCH_MAX 128
+#define LOOKS 2 /* before it sleeps */
 
 /* Timeouts of the system stand still while the machine sleeps, our clock does
  * not; so no wait is longer than this. */
@@ -40,6 +42,7 @@ struct mci_poller {
     /* Of the thread: the events of this turn. */
     struct epoll_event batch[BATCH_MAX];
     int batch_count;
+    bool was_busy; /* at the last look */
     int batch_at;
 };
 
@@ -164,12 +167,30 @@ static void dispatch(const struct epoll_event *event)
     }
 }
 
+/* A peer that waits for its answer most often has the next request ready as soon
+ * as it has the core; to be woken for that costs more than to look. */
+static int await_events(struct mci_poller *poller, int timeout_ms)
+{
+    int count = 0;
+    for (int i = 0; i < LOOKS && poller->was_busy && count <= 0; i++) {
+        count = epoll_wait(poller->epoll_fd, poller->batch, BATCH_MAX, 0);
+        if (count == 0) {
+            (void)sched_yield();
+        }
+    }
+    if (count <= 0) {
+        count =
+            epoll_wait(poller->epoll_fd, poller->batch, BATCH_MAX, timeout_ms);
+    }
+    poller->was_busy = count > 0;
+    return count;
+}
+
 /* Answers whether there may be posts. */
 static bool run_events(struct mci_poller *poller, int timeout_ms)
 {
     bool was_woken = false;
-    int count =
-        epoll_wait(poller->epoll_fd, poller->batch, BATCH_MAX, timeout_ms);
+    int count = await_events(poller, timeout_ms);
     poller->batch_count = count > 0 ? count : 0;
     for (poller->batch_at = 0; poller->batch_at < poller->batch_count;
          poller->batch_at++) {
