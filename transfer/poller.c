@@ -21,7 +21,6 @@
 #include "mci_clock.h"
 
 #define BATCH_MAX 128
-#define LOOKS 2 /* before it sleeps */
 
 /* Timeouts of the system stand still while the machine sleeps, our clock does
  * not; so no wait is longer than this. */
@@ -172,7 +171,7 @@ static void dispatch(const struct epoll_event *event)
 static int await_events(struct mci_poller *poller, int timeout_ms)
 {
     int count = 0;
-    for (int i = 0; i < LOOKS && poller->was_busy && count <= 0; i++) {
+    if (poller->was_busy) {
         count = epoll_wait(poller->epoll_fd, poller->batch, BATCH_MAX, 0);
         if (count == 0) {
             (void)sched_yield();
