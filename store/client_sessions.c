@@ -2,17 +2,13 @@
 /* client_sessions.c - see the header. */
 #include "client_sessions.h"
 
-#include <time.h>
-
 #include "client.h"
 #include "mci_alloc.h"
-
-#define WAIT_NS (50 * MCI_NS_PER_MS)
+#include "mci_cond.h"
 
 enum mc_err mci_sessions_init(struct mci_sessions *sessions,
                               struct mc_client *client)
 {
-    pthread_condattr_t attr;
     sessions->client = client;
     sessions->renew_at_ns = UINT64_MAX;
     mci_list_init(&sessions->gets);
@@ -24,13 +20,7 @@ enum mc_err mci_sessions_init(struct mci_sessions *sessions,
         sessions->client = NULL;
         return MC_ERR_NOMEM;
     }
-    bool is_made = pthread_condattr_init(&attr) == 0;
-    if (is_made) {
-        is_made = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0 &&
-                  pthread_cond_init(&sessions->changed, &attr) == 0;
-        (void)pthread_condattr_destroy(&attr);
-    }
-    if (!is_made) {
+    if (mci_cond_init(&sessions->changed) != 0) {
         (void)pthread_mutex_destroy(&sessions->lock);
         sessions->client = NULL;
         return MC_ERR_NOMEM;
@@ -77,12 +67,5 @@ void mci_sessions_fini(struct mci_sessions *sessions)
 
 void mci_sessions_wait(struct mci_sessions *sessions)
 {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += (long)WAIT_NS;
-    if (until.tv_nsec >= (long)MCI_NS_PER_S) {
-        until.tv_nsec -= (long)MCI_NS_PER_S;
-        until.tv_sec++;
-    }
-    (void)pthread_cond_timedwait(&sessions->changed, &sessions->lock, &until);
+    mci_cond_wait(&sessions->changed, &sessions->lock, UINT64_MAX);
 }

@@ -4,8 +4,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "cond.h"
 #include "mci_alloc.h"
+#include "mci_cond.h"
 
 enum mc_err mci_regions_init(struct mci_regions *regions)
 {

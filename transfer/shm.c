@@ -18,11 +18,11 @@
 #include <unistd.h>
 
 #include "closed.h"
-#include "cond.h"
 #include "copy.h"
 #include "mc_log.h"
 #include "mci_alloc.h"
 #include "mci_clock.h"
+#include "mci_cond.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77

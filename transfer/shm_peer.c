@@ -9,8 +9,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "cond.h"
 #include "mci_clock.h"
+#include "mci_cond.h"
 #include "shm.h"
 
 /* What stands in kept while somebody dials. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cond.h - conditions that are waited for until a deadline of mci_clock_ns.
+/* mci_cond.h - conditions that are waited for until a deadline of mci_clock_ns.
  *
  * Waiting goes in slices, so that a clock of tests, and time that the machine
  * slept, are seen. Waking up says nothing: the caller looks again.
  * Threads: as conditions are.
  */
-#ifndef COND_H
-#define COND_H
+#ifndef MCI_COND_H
+#define MCI_COND_H
 #include <pthread.h>
 #include <stdint.h>
 #include <time.h>
