@@ -123,9 +123,7 @@ static enum mc_err open_all(const struct opening *opening, int64_t *results)
 {
     struct mc_client *client = opening->client;
     const struct mci_master_link *link = &client->link;
-    mci_sessions_lock(&client->sessions);
     enum mc_err err = mci_renewer_start(&client->sessions);
-    mci_sessions_unlock(&client->sessions);
     if (err == MC_OK) {
         err = make_all(opening);
     }

@@ -288,20 +288,27 @@ static void *run(void *ctx)
     return NULL;
 }
 
-/* Signals are for the threads of the application. */
-enum mc_err mci_renewer_start(struct mci_sessions *sessions)
+/* Signals are for the threads of the application. The lock is held. */
+static void start_locked(struct mci_sessions *sessions)
 {
     sigset_t all;
     sigset_t old;
-    if (sessions->has_renewer) {
-        return MC_OK;
-    }
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &old);
     sessions->has_renewer =
         pthread_create(&sessions->renewer, NULL, run, sessions) == 0;
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return sessions->has_renewer ? MC_OK : MC_ERR_NOMEM;
+}
+
+enum mc_err mci_renewer_start(struct mci_sessions *sessions)
+{
+    mci_sessions_lock(sessions);
+    if (!sessions->has_renewer) {
+        start_locked(sessions);
+    }
+    bool is_started = sessions->has_renewer;
+    mci_sessions_unlock(sessions);
+    return is_started ? MC_OK : MC_ERR_NOMEM;
 }
 
 /* All that is left, within what a goodbye may take. */

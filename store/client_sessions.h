@@ -90,7 +90,7 @@ void mci_sessions_wait(struct mci_sessions *sessions);
 
 /* ---- the renewer (client_renewer.c) ---------------------------------------- */
 
-/* Runs from the first session on. Errors: -11. The lock is held. */
+/* Runs from the first session on. Errors: -11. */
 MC_CHECK_RESULT enum mc_err mci_renewer_start(struct mci_sessions *sessions);
 void mci_renewer_stop(struct mci_sessions *sessions);
 
