@@ -18,6 +18,18 @@ void mci_get_session_drop(struct mci_sessions *sessions,
     }
 }
 
+void mci_get_sessions_release(struct mci_sessions *sessions,
+                              struct mc_get_session *const *held, size_t count)
+{
+    mci_sessions_lock(sessions);
+    for (size_t i = 0; i < count; i++) {
+        if (held[i]) {
+            mci_get_session_drop(sessions, held[i]);
+        }
+    }
+    mci_sessions_unlock(sessions);
+}
+
 static struct mc_get_session *make(struct mc_view key)
 {
     struct mc_get_session *session = mci_calloc(1, sizeof *session + key.len);
@@ -324,16 +336,13 @@ static const struct mci_reading_ops into_fragments = {.key = no_key,
                                                       .lease_end = lease_end,
                                                       .grants = grants_of};
 
-static void take_refs(struct mci_reading *reading, size_t count, bool is_taken)
+static void hold_all(const struct mci_reading *reading, size_t count)
 {
     struct mci_sessions *sessions = &reading->client->sessions;
     mci_sessions_lock(sessions);
     for (size_t i = 0; i < count; i++) {
-        struct mc_get_session *session = reading->sessions[i];
-        if (session && is_taken) {
-            session->refs++;
-        } else if (session) {
-            mci_get_session_drop(sessions, session);
+        if (reading->sessions[i]) {
+            reading->sessions[i]->refs++;
         }
     }
     mci_sessions_unlock(sessions);
@@ -346,9 +355,10 @@ static enum mc_err read_all(struct mci_reading *reading, size_t count)
     if (reading->client->outside && !reading->session_uses) {
         return MC_ERR_NOMEM;
     }
-    take_refs(reading, count, true);
+    hold_all(reading, count);
     enum mc_err err = mci_read(reading, count);
-    take_refs(reading, count, false);
+    mci_get_sessions_release(&reading->client->sessions, reading->sessions,
+                             count);
     mci_memory_release(&reading->client->memory, &reading->use);
     mci_free(reading->session_uses);
     return err;
@@ -385,11 +395,7 @@ void mc_client_get_sessions_close(struct mc_client *client,
                                   struct mc_get_session *const *sessions,
                                   size_t count)
 {
-    mci_sessions_lock(&client->sessions);
-    for (size_t i = 0; i < count; i++) {
-        if (sessions && sessions[i]) {
-            mci_get_session_drop(&client->sessions, sessions[i]);
-        }
+    if (sessions) {
+        mci_get_sessions_release(&client->sessions, sessions, count);
     }
-    mci_sessions_unlock(&client->sessions);
 }

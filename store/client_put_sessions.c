@@ -23,6 +23,18 @@ void mci_put_session_drop(struct mci_sessions *sessions,
     }
 }
 
+void mci_put_sessions_release(struct mci_sessions *sessions,
+                              struct mc_put_session *const *held, size_t count)
+{
+    mci_sessions_lock(sessions);
+    for (size_t i = 0; i < count; i++) {
+        if (held[i]) {
+            mci_put_session_drop(sessions, held[i]);
+        }
+    }
+    mci_sessions_unlock(sessions);
+}
+
 static struct mc_put_session *make(struct mc_view key, uint64_t size)
 {
     struct mc_put_session *session = mci_calloc(1, sizeof *session + key.len);
@@ -373,16 +385,13 @@ static enum mc_err write_all(struct writing *writing)
     return err;
 }
 
-static void take_refs(const struct writing *writing, bool is_taken)
+static void hold_all(const struct writing *writing)
 {
     struct mci_sessions *sessions = &writing->client->sessions;
     mci_sessions_lock(sessions);
     for (size_t i = 0; i < writing->count; i++) {
-        struct mc_put_session *session = writing->sessions[i];
-        if (session && is_taken) {
-            session->refs++;
-        } else if (session) {
-            mci_put_session_drop(sessions, session);
+        if (writing->sessions[i]) {
+            writing->sessions[i]->refs++;
         }
     }
     mci_sessions_unlock(sessions);
@@ -412,9 +421,9 @@ enum mc_err mc_client_put_sessions_write(struct mc_client *client,
     }
     writing.deadline_ns = mci_clock_deadline(
         mci_clock_ns(), timeout_ms ? timeout_ms : client->transfer_timeout_ms);
-    take_refs(&writing, true);
+    hold_all(&writing);
     err = write_all(&writing);
-    take_refs(&writing, false);
+    mci_put_sessions_release(&client->sessions, sessions, count);
     mci_mover_end(&writing.moving.run.mover);
     mci_memory_release(&client->memory, &writing.use);
     return err != MC_OK ? mci_client_refuse(results_out, count, err) : MC_OK;

@@ -156,26 +156,23 @@ static struct mc_get_session **hold_gets(struct mci_sessions *sessions,
 }
 
 /* What has expired is dropped, unless it is another one by now. */
-static void release_gets(struct mci_sessions *sessions,
+static void drop_expired(struct mci_sessions *sessions,
                          const struct mc_view *keys, size_t count,
-                         struct mc_get_session **held, const int64_t *results)
+                         struct mc_get_session *const *held,
+                         const int64_t *results)
 {
     mci_sessions_lock(sessions);
     for (size_t i = 0; i < count; i++) {
         struct mc_get_session *session = held[i];
-        if (!session) {
-            continue;
-        }
-        if (results[i] == MC_ERR_LEASE_EXPIRED && session->key_uses > 0 &&
+        if (session && results[i] == MC_ERR_LEASE_EXPIRED &&
+            session->key_uses > 0 &&
             mci_map_get(&sessions->get_keys, keys[i]) == session) {
             (void)mci_map_remove(&sessions->get_keys, keys[i]);
             session->key_uses = 0;
             mci_get_session_drop(sessions, session);
         }
-        mci_get_session_drop(sessions, session);
     }
     mci_sessions_unlock(sessions);
-    mci_free(held);
 }
 
 enum mc_err mc_client_batch_get_into_multi_buffer_ranges(
@@ -193,7 +190,9 @@ enum mc_err mc_client_batch_get_into_multi_buffer_ranges(
     }
     err = mc_client_get_sessions_read(client, held, fragments, count, 0,
                                       results_out);
-    release_gets(sessions, keys, count, held, results_out);
+    drop_expired(sessions, keys, count, held, results_out);
+    mci_get_sessions_release(sessions, held, count);
+    mci_free(held);
     return err;
 }
 
@@ -374,6 +373,36 @@ enum mc_err mc_client_batch_put_session_start(
 
 /* ---- put: ranges ---------------------------------------------------------------------- */
 
+/* The table's sessions of keys, each with a reference more, or NULL. An end has
+ * only those that nobody else ends now; a key that comes twice has the same
+ * session twice. */
+static struct mc_put_session **hold_puts(struct mci_sessions *sessions,
+                                         const struct mc_view *keys,
+                                         size_t count, bool is_end)
+{
+    struct mc_put_session **held =
+        mci_alloc(count * sizeof(struct mc_put_session *));
+    if (!held) {
+        return NULL;
+    }
+    mci_sessions_lock(sessions);
+    for (size_t i = 0; i < count; i++) {
+        struct mc_put_session *session =
+            mci_map_get(&sessions->put_keys, keys[i]);
+        held[i] = session && is_end && session->is_ending ? NULL : session;
+        if (held[i]) {
+            session->refs++;
+        }
+    }
+    for (size_t i = 0; i < count && is_end; i++) {
+        if (held[i]) {
+            held[i]->is_ending = true;
+        }
+    }
+    mci_sessions_unlock(sessions);
+    return held;
+}
+
 enum mc_err mc_client_batch_put_from_multi_buffer_ranges(
     struct mc_client *client, const struct mc_view *keys,
     const struct mc_fragments *fragments, size_t count, int64_t *results_out)
@@ -383,28 +412,13 @@ enum mc_err mc_client_batch_put_from_multi_buffer_ranges(
     if (err != MC_OK || count == 0) {
         return mci_client_refuse(results_out, count, err);
     }
-    struct mc_put_session **held =
-        mci_alloc(count * sizeof(struct mc_put_session *));
+    struct mc_put_session **held = hold_puts(sessions, keys, count, false);
     if (!held) {
         return mci_client_refuse(results_out, count, MC_ERR_NOMEM);
     }
-    mci_sessions_lock(sessions);
-    for (size_t i = 0; i < count; i++) {
-        held[i] = mci_map_get(&sessions->put_keys, keys[i]);
-        if (held[i]) {
-            held[i]->refs++;
-        }
-    }
-    mci_sessions_unlock(sessions);
     err = mc_client_put_sessions_write(client, held, fragments, count, 0,
                                        results_out);
-    mci_sessions_lock(sessions);
-    for (size_t i = 0; i < count; i++) {
-        if (held[i]) {
-            mci_put_session_drop(sessions, held[i]);
-        }
-    }
-    mci_sessions_unlock(sessions);
+    mci_put_sessions_release(sessions, held, count);
     mci_free(held);
     return err;
 }
@@ -416,45 +430,21 @@ typedef enum mc_err (*finish_fn)(struct mc_client *client,
                                  size_t count, uint32_t timeout_ms,
                                  int64_t *results_out);
 
-/* The sessions that nobody else ends now; a key that comes twice has the same
- * session twice. Each has a reference more, so that what came of it can be looked
- * at. */
-static void take_puts(struct mci_sessions *sessions, const struct mc_view *keys,
-                      size_t count, struct mc_put_session **taken)
-{
-    mci_sessions_lock(sessions);
-    for (size_t i = 0; i < count; i++) {
-        struct mc_put_session *session =
-            mci_map_get(&sessions->put_keys, keys[i]);
-        taken[i] = session && !session->is_ending ? session : NULL;
-        if (taken[i]) {
-            session->refs++;
-        }
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (taken[i]) {
-            taken[i]->is_ending = true;
-        }
-    }
-    mci_sessions_unlock(sessions);
-}
-
 /* What is over loses its name. */
-static void put_back(struct mci_sessions *sessions, const struct mc_view *keys,
-                     size_t count, struct mc_put_session **taken)
+static void leave_ends(struct mci_sessions *sessions,
+                       const struct mc_view *keys, size_t count,
+                       struct mc_put_session *const *held)
 {
     mci_sessions_lock(sessions);
     for (size_t i = 0; i < count; i++) {
-        struct mc_put_session *session = taken[i];
-        if (!session) {
-            continue;
+        struct mc_put_session *session = held[i];
+        if (session) {
+            session->is_ending = false;
         }
-        session->is_ending = false;
-        if (session->is_over &&
+        if (session && session->is_over &&
             mci_map_get(&sessions->put_keys, keys[i]) == session) {
             (void)mci_map_remove(&sessions->put_keys, keys[i]);
         }
-        mci_put_session_drop(sessions, session);
     }
     mci_sessions_unlock(sessions);
 }
@@ -466,15 +456,15 @@ static enum mc_err finish(struct mc_client *client, const struct mc_view *keys,
     if (err != MC_OK || count == 0) {
         return mci_client_refuse(results, count, err);
     }
-    struct mc_put_session **taken =
-        mci_alloc(count * sizeof(struct mc_put_session *));
-    if (!taken) {
+    struct mci_sessions *sessions = &client->sessions;
+    struct mc_put_session **held = hold_puts(sessions, keys, count, true);
+    if (!held) {
         return mci_client_refuse(results, count, MC_ERR_NOMEM);
     }
-    take_puts(&client->sessions, keys, count, taken);
-    err = fn(client, taken, count, 0, results);
-    put_back(&client->sessions, keys, count, taken);
-    mci_free(taken);
+    err = fn(client, held, count, 0, results);
+    leave_ends(sessions, keys, count, held);
+    mci_put_sessions_release(sessions, held, count);
+    mci_free(held);
     return err;
 }
 

@@ -125,9 +125,15 @@ static inline bool mci_get_session_is_live(const struct mc_get_session *session,
 /* Drops one reference; the lock is held. */
 void mci_get_session_drop(struct mci_sessions *sessions,
                           struct mc_get_session *session);
+/* Drops one reference of each; NULL ones are passed over. Takes the lock. */
+void mci_get_sessions_release(struct mci_sessions *sessions,
+                              struct mc_get_session *const *held, size_t count);
 
 /* ---- put sessions (client_put_sessions.c, client_put_ends.c) --------------- */
 
+/* As those of get sessions. */
 void mci_put_session_drop(struct mci_sessions *sessions,
                           struct mc_put_session *session);
+void mci_put_sessions_release(struct mci_sessions *sessions,
+                              struct mc_put_session *const *held, size_t count);
 #endif
