@@ -14,6 +14,18 @@ static void copy_nil(struct mci_unpack *unpack, struct mci_pack *pack)
     mci_pack_nil(pack);
 }
 
+typedef void (*copy_fn)(struct mci_unpack *unpack, struct mci_pack *pack);
+
+static void copy_rows(struct mci_unpack *unpack, struct mci_pack *pack,
+                      copy_fn copy_row)
+{
+    uint32_t count = mci_rows_unpack(unpack);
+    mci_rows_pack(pack, count);
+    for (uint32_t i = 0; i < count && is_sound(unpack); i++) {
+        copy_row(unpack, pack);
+    }
+}
+
 static void copy_keys(struct mci_unpack *unpack, struct mci_pack *pack,
                       uint32_t count)
 {
@@ -36,24 +48,16 @@ static void copy_reads(struct mci_unpack *unpack, struct mci_pack *pack)
     }
 }
 
-static void copy_leases(struct mci_unpack *unpack, struct mci_pack *pack)
+static void copy_lease(struct mci_unpack *unpack, struct mci_pack *pack)
 {
-    uint32_t count = mci_rows_unpack(unpack);
-    mci_rows_pack(pack, count);
-    for (uint32_t i = 0; i < count && is_sound(unpack); i++) {
-        struct mci_read_row row;
-        mci_lease_row_unpack(unpack, 7, &row);
-        mci_lease_row_pack(pack, &row);
-    }
+    struct mci_read_row row;
+    mci_lease_row_unpack(unpack, 7, &row);
+    mci_lease_row_pack(pack, &row);
 }
 
-static void copy_numbers(struct mci_unpack *unpack, struct mci_pack *pack)
+static void copy_number(struct mci_unpack *unpack, struct mci_pack *pack)
 {
-    uint32_t count = mci_rows_unpack(unpack);
-    mci_rows_pack(pack, count);
-    for (uint32_t i = 0; i < count && is_sound(unpack); i++) {
-        mci_pack_u64(pack, mci_unpack_u64(unpack, UINT64_MAX));
-    }
+    mci_pack_u64(pack, mci_unpack_u64(unpack, UINT64_MAX));
 }
 
 static void copy_results(struct mci_unpack *unpack, struct mci_pack *pack)
@@ -123,24 +127,16 @@ static void copy_start(struct mci_unpack *unpack, struct mci_pack *pack)
 
 static void copy_end(struct mci_unpack *unpack, struct mci_pack *pack)
 {
-    uint32_t count = mci_rows_unpack(unpack);
-    mci_rows_pack(pack, count);
-    for (uint32_t i = 0; i < count && is_sound(unpack); i++) {
-        struct mci_write_row row;
-        mci_end_row_unpack(unpack, 7, &row);
-        mci_end_row_pack(pack, &row);
-    }
+    struct mci_write_row row;
+    mci_end_row_unpack(unpack, 7, &row);
+    mci_end_row_pack(pack, &row);
 }
 
 static void copy_touch(struct mci_unpack *unpack, struct mci_pack *pack)
 {
-    uint32_t count = mci_rows_unpack(unpack);
-    mci_rows_pack(pack, count);
-    for (uint32_t i = 0; i < count && is_sound(unpack); i++) {
-        uint64_t number;
-        struct mc_view key = mci_touch_row_unpack(unpack, &number);
-        mci_touch_row_pack(pack, key, number);
-    }
+    uint64_t number;
+    struct mc_view key = mci_touch_row_unpack(unpack, &number);
+    mci_touch_row_pack(pack, key, number);
 }
 
 static void copy_remove(struct mci_unpack *unpack, struct mci_pack *pack)
@@ -201,7 +197,7 @@ static void copy_args(enum mci_op op, struct mci_unpack *unpack,
         break;
     case MCI_OP_SEGMENT_GET:
     case MCI_OP_ATTEMPT_FATE:
-        copy_numbers(unpack, pack);
+        copy_rows(unpack, pack, copy_number);
         break;
     case MCI_OP_PUT_START:
     case MCI_OP_UPSERT_START:
@@ -209,17 +205,17 @@ static void copy_args(enum mci_op op, struct mci_unpack *unpack,
         break;
     case MCI_OP_PUT_END:
     case MCI_OP_PUT_REVOKE:
-        copy_end(unpack, pack);
+        copy_rows(unpack, pack, copy_end);
         break;
     case MCI_OP_ATTEMPT_TOUCH:
-        copy_touch(unpack, pack);
+        copy_rows(unpack, pack, copy_touch);
         break;
     case MCI_OP_GET:
         copy_reads(unpack, pack);
         break;
     case MCI_OP_RENEW_LEASE:
     case MCI_OP_RELEASE_LEASE:
-        copy_leases(unpack, pack);
+        copy_rows(unpack, pack, copy_lease);
         break;
     case MCI_OP_EXIST:
     case MCI_OP_GET_SIZE:
@@ -267,59 +263,39 @@ static void copy_pulse(struct mci_unpack *unpack, struct mci_pack *pack)
     mci_pulse_pack(pack, &pulse);
 }
 
-static void copy_segments(struct mci_unpack *unpack, struct mci_pack *pack)
+static void copy_segment(struct mci_unpack *unpack, struct mci_pack *pack)
 {
-    uint32_t count = mci_rows_unpack(unpack);
-    mci_rows_pack(pack, count);
-    for (uint32_t i = 0; i < count && is_sound(unpack); i++) {
-        struct mci_segment_row row;
-        bool is_there = mci_segment_row_unpack(unpack, &row);
-        mci_segment_row_pack(pack, is_there ? &row : NULL);
-    }
+    struct mci_segment_row row;
+    bool is_there = mci_segment_row_unpack(unpack, &row);
+    mci_segment_row_pack(pack, is_there ? &row : NULL);
 }
 
 static void copy_started(struct mci_unpack *unpack, struct mci_pack *pack)
 {
-    uint32_t count = mci_rows_unpack(unpack);
-    mci_rows_pack(pack, count);
-    for (uint32_t i = 0; i < count && is_sound(unpack); i++) {
-        struct mci_write_row row;
-        mci_started_unpack(unpack, 7, &row);
-        mci_started_pack(pack, &row);
-    }
+    struct mci_write_row row;
+    mci_started_unpack(unpack, 7, &row);
+    mci_started_pack(pack, &row);
 }
 
 static void copy_read(struct mci_unpack *unpack, struct mci_pack *pack)
 {
-    uint32_t count = mci_rows_unpack(unpack);
-    mci_rows_pack(pack, count);
-    for (uint32_t i = 0; i < count && is_sound(unpack); i++) {
-        struct mci_read_row row;
-        mci_read_row_unpack(unpack, &row);
-        mci_read_row_pack(pack, &row);
-    }
+    struct mci_read_row row;
+    mci_read_row_unpack(unpack, &row);
+    mci_read_row_pack(pack, &row);
 }
 
 static void copy_renewed(struct mci_unpack *unpack, struct mci_pack *pack)
 {
-    uint32_t count = mci_rows_unpack(unpack);
-    mci_rows_pack(pack, count);
-    for (uint32_t i = 0; i < count && is_sound(unpack); i++) {
-        struct mci_read_row row;
-        mci_renewed_unpack(unpack, &row);
-        mci_renewed_pack(pack, &row);
-    }
+    struct mci_read_row row;
+    mci_renewed_unpack(unpack, &row);
+    mci_renewed_pack(pack, &row);
 }
 
-static void copy_probes(struct mci_unpack *unpack, struct mci_pack *pack)
+static void copy_probe(struct mci_unpack *unpack, struct mci_pack *pack)
 {
-    uint32_t count = mci_rows_unpack(unpack);
-    mci_rows_pack(pack, count);
-    for (uint32_t i = 0; i < count && is_sound(unpack); i++) {
-        struct mc_probe probe;
-        int64_t result = mci_probe_unpack(unpack, &probe);
-        mci_probe_pack(pack, &probe, result);
-    }
+    struct mc_probe probe;
+    int64_t result = mci_probe_unpack(unpack, &probe);
+    mci_probe_pack(pack, &probe, result);
 }
 
 static void copy_list(struct mci_unpack *unpack, struct mci_pack *pack)
@@ -364,20 +340,20 @@ static void copy_result(enum mci_op op, struct mci_unpack *unpack,
         mci_pack_u64(pack, mci_unpack_u64(unpack, UINT64_MAX));
         break;
     case MCI_OP_SEGMENT_GET:
-        copy_segments(unpack, pack);
+        copy_rows(unpack, pack, copy_segment);
         break;
     case MCI_OP_PUT_START:
     case MCI_OP_UPSERT_START:
-        copy_started(unpack, pack);
+        copy_rows(unpack, pack, copy_started);
         break;
     case MCI_OP_GET:
-        copy_read(unpack, pack);
+        copy_rows(unpack, pack, copy_read);
         break;
     case MCI_OP_RENEW_LEASE:
-        copy_renewed(unpack, pack);
+        copy_rows(unpack, pack, copy_renewed);
         break;
     case MCI_OP_PROBE:
-        copy_probes(unpack, pack);
+        copy_rows(unpack, pack, copy_probe);
         break;
     case MCI_OP_LIST:
         copy_list(unpack, pack);
