@@ -201,3 +201,13 @@ struct mci_call mci_client_call(const struct mc_client *client)
         .now_ns = now_ns,
         .deadline_ns = mci_clock_deadline(now_ns, client->timeout_ms)};
 }
+
+struct mci_call mci_client_call_until(const struct mc_client *client,
+                                      uint64_t deadline_ns)
+{
+    struct mci_call call = mci_client_call(client);
+    if (deadline_ns > 0 && deadline_ns < call.deadline_ns) {
+        call.deadline_ns = deadline_ns;
+    }
+    return call;
+}

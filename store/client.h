@@ -43,6 +43,9 @@ struct mc_client {
 
 /* What every call says of itself. */
 struct mci_call mci_client_call(const struct mc_client *client);
+/* The same, of a call that is over by then; 0: whenever. */
+struct mci_call mci_client_call_until(const struct mc_client *client,
+                                      uint64_t deadline_ns);
 
 /* Puts a refusal into every row and returns it. */
 enum mc_err mci_client_refuse(int64_t *results, size_t count, enum mc_err err);

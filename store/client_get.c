@@ -164,6 +164,36 @@ enum mc_err mc_client_batch_get_into_multi_buffers(
     return read_rows(&reading, buffers, count);
 }
 
+/* ---- into lists that are filled -------------------------------------------- */
+
+static enum mc_err aim_exact(struct mci_reading *reading, size_t i,
+                             uint64_t size, struct mci_piece *pieces,
+                             size_t count)
+{
+    const struct mc_spans *list = &reading->lists[i];
+    uint64_t room = 0;
+    const struct mci_using using = {.client = reading->client,
+                                    .use = &reading->use};
+    (void)count;
+    enum mc_err err = mci_using_sum(&using, list, size, &room);
+    if (err != MC_OK || room != size) {
+        return MC_ERR_INVALID_PARAMS;
+    }
+    pieces[0].part.spans = list->spans;
+    pieces[0].part.span_count = (uint32_t)list->count;
+    pieces[0].part.len = size;
+    return MC_OK;
+}
+
+static const struct mci_reading_ops into_exact = {
+    .key = key_at, .aim = aim_exact, .settle = settle_result};
+
+enum mc_err mci_read_exact(struct mci_reading *reading, size_t count)
+{
+    reading->ops = &into_exact;
+    return read_rows(reading, reading->lists, count);
+}
+
 /* ---- into new memory ----------------------------------------------------- */
 
 static void unmake(struct mci_reading *reading, size_t i)

@@ -20,6 +20,7 @@ struct ending {
     int64_t *results;
     uint64_t deadline_ns;
     bool is_revoke;
+    bool *doubts;
     struct mci_mover mover;
     uint64_t call;
     struct mci_write_row *rows; /* what the master is told; attempt number 0:
@@ -321,6 +322,19 @@ static void settle_fates(struct ending *ending)
 
 /* ---- a call ------------------------------------------------------------------------------ */
 
+static void note_doubts(struct ending *ending)
+{
+    mci_sessions_lock(ending->sessions);
+    for (size_t i = 0; i < ending->count; i++) {
+        if (ending->doubts && ending->handles[i]) {
+            ending->doubts[i] =
+                (ending->results[i] != MC_OK || ending->is_revoke) &&
+                is_in_doubt(ending->handles[i]);
+        }
+    }
+    mci_sessions_unlock(ending->sessions);
+}
+
 static void end_all(struct ending *ending)
 {
     seal_all(ending);
@@ -332,32 +346,44 @@ static void end_all(struct ending *ending)
     prove(ending);
     tell(ending);
     settle_fates(ending);
+    note_doubts(ending);
     release_all(ending);
 }
 
-static enum mc_err finish(struct ending *ending, uint32_t timeout_ms)
+enum mc_err mci_put_sessions_finish(const struct mci_put_finish *asked,
+                                    int64_t *results_out)
 {
-    struct mc_client *client = ending->client;
+    struct ending ending = {.client = asked->client,
+                            .sessions = &asked->client->sessions,
+                            .handles = asked->sessions,
+                            .count = asked->count,
+                            .results = results_out,
+                            .deadline_ns = asked->deadline_ns,
+                            .is_revoke = asked->is_revoke,
+                            .doubts = asked->doubts_out};
     enum mc_err err =
-        mci_client_check_rows(ending->handles, ending->results, ending->count);
-    if (err == MC_OK && ending->count > 0) {
-        err = mci_mover_begin(client, &ending->mover);
+        mci_client_check_rows(asked->sessions, results_out, asked->count);
+    if (err == MC_OK && asked->count > 0) {
+        err = mci_mover_begin(asked->client, &ending.mover);
     }
-    if (err != MC_OK || ending->count == 0) {
-        return mci_client_refuse(ending->results, ending->count, err);
+    if (err != MC_OK || asked->count == 0) {
+        return mci_client_refuse(results_out, asked->count, err);
     }
-    ending->sessions = &client->sessions;
-    ending->deadline_ns = mci_clock_deadline(
-        mci_clock_ns(), timeout_ms ? timeout_ms : client->timeout_ms);
-    ending->rows = mci_alloc(ending->count * sizeof(*ending->rows));
-    if (ending->rows) {
-        end_all(ending);
+    ending.rows = mci_alloc(asked->count * sizeof(*ending.rows));
+    if (ending.rows) {
+        end_all(&ending);
     } else {
-        err = mci_client_refuse(ending->results, ending->count, MC_ERR_NOMEM);
+        err = mci_client_refuse(results_out, asked->count, MC_ERR_NOMEM);
     }
-    mci_free(ending->rows);
-    mci_mover_end(&ending->mover);
+    mci_free(ending.rows);
+    mci_mover_end(&ending.mover);
     return err;
+}
+
+static uint64_t deadline_of(const struct mc_client *client, uint32_t timeout_ms)
+{
+    return mci_clock_deadline(mci_clock_ns(),
+                              timeout_ms ? timeout_ms : client->timeout_ms);
 }
 
 enum mc_err mc_client_put_sessions_end(struct mc_client *client,
@@ -365,21 +391,23 @@ enum mc_err mc_client_put_sessions_end(struct mc_client *client,
                                        size_t count, uint32_t timeout_ms,
                                        int64_t *results_out)
 {
-    struct ending ending = {.client = client,
-                            .handles = sessions,
-                            .count = count,
-                            .results = results_out};
-    return finish(&ending, timeout_ms);
+    const struct mci_put_finish asked = {.client = client,
+                                         .sessions = sessions,
+                                         .count = count,
+                                         .deadline_ns =
+                                             deadline_of(client, timeout_ms)};
+    return mci_put_sessions_finish(&asked, results_out);
 }
 
 enum mc_err mc_client_put_sessions_revoke(
     struct mc_client *client, struct mc_put_session *const *sessions,
     size_t count, uint32_t timeout_ms, int64_t *results_out)
 {
-    struct ending ending = {.client = client,
-                            .handles = sessions,
-                            .count = count,
-                            .results = results_out,
-                            .is_revoke = true};
-    return finish(&ending, timeout_ms);
+    const struct mci_put_finish asked = {.client = client,
+                                         .sessions = sessions,
+                                         .count = count,
+                                         .deadline_ns =
+                                             deadline_of(client, timeout_ms),
+                                         .is_revoke = true};
+    return mci_put_sessions_finish(&asked, results_out);
 }

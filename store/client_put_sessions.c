@@ -51,18 +51,8 @@ static struct mc_put_session *make(struct mc_view key, uint64_t size)
 
 /* ---- opening ------------------------------------------------------------------- */
 
-struct opening {
-    struct mc_client *client;
-    const struct mc_view *keys;
-    const uint64_t *sizes;
-    const struct mc_replicate_config *config;
-    size_t count;
-    struct mci_write_row *rows;
-    struct mc_put_session **sessions;
-};
-
 /* Before anything is asked, so that what was granted can be kept. */
-static enum mc_err make_all(const struct opening *opening)
+static enum mc_err make_all(const struct mci_put_opening *opening)
 {
     const struct mc_replicate_config *config = opening->config;
     memset(opening->sessions, 0, opening->count * sizeof(*opening->sessions));
@@ -87,7 +77,7 @@ static enum mc_err make_all(const struct opening *opening)
     return MC_OK;
 }
 
-static void free_all(const struct opening *opening)
+static void free_all(const struct mci_put_opening *opening)
 {
     for (size_t i = 0; i < opening->count; i++) {
         mci_free(opening->sessions[i]);
@@ -95,7 +85,7 @@ static void free_all(const struct opening *opening)
     }
 }
 
-static void settle(const struct opening *opening, int64_t *results)
+static void settle(const struct mci_put_opening *opening, int64_t *results)
 {
     struct mci_sessions *sessions = &opening->client->sessions;
     const struct mc_view none = {NULL, 0};
@@ -120,7 +110,8 @@ static void settle(const struct opening *opening, int64_t *results)
     mci_sessions_unlock(sessions);
 }
 
-static enum mc_err open_all(const struct opening *opening, int64_t *results)
+static enum mc_err open_all(const struct mci_put_opening *opening,
+                            int64_t *results)
 {
     struct mc_client *client = opening->client;
     const struct mci_master_link *link = &client->link;
@@ -129,7 +120,8 @@ static enum mc_err open_all(const struct opening *opening, int64_t *results)
         err = make_all(opening);
     }
     if (err == MC_OK) {
-        const struct mci_call call = mci_client_call(client);
+        const struct mci_call call =
+            mci_client_call_until(client, opening->deadline_ns);
         err = link->ops->put_start(link->ctx, &call, opening->config,
                                    opening->rows, opening->count);
     }
@@ -141,32 +133,39 @@ static enum mc_err open_all(const struct opening *opening, int64_t *results)
     return MC_OK;
 }
 
+enum mc_err mci_put_sessions_open(struct mci_put_opening *opening,
+                                  int64_t *results_out)
+{
+    const size_t count = opening->count;
+    enum mc_err err = mci_client_check_rows(opening->keys, results_out, count);
+    if (err == MC_OK && count > 0 && (!opening->sizes || !opening->sessions)) {
+        err = MC_ERR_INVALID_PARAMS;
+    }
+    if (err == MC_OK) {
+        err = mci_client_check_config(opening->config, count);
+    }
+    if (err != MC_OK || count == 0) {
+        return mci_client_refuse(results_out, count, err);
+    }
+    opening->rows = mci_alloc(count * sizeof(*opening->rows));
+    memset(opening->sessions, 0, count * sizeof(*opening->sessions));
+    err = opening->rows ? open_all(opening, results_out) : MC_ERR_NOMEM;
+    mci_free(opening->rows);
+    return err != MC_OK ? mci_client_refuse(results_out, count, err) : MC_OK;
+}
+
 enum mc_err mc_client_put_sessions_open(
     struct mc_client *client, const struct mc_view *keys, const uint64_t *sizes,
     const struct mc_replicate_config *config, size_t count,
     struct mc_put_session **sessions_out, int64_t *results_out)
 {
-    struct opening opening = {.client = client,
-                              .keys = keys,
-                              .sizes = sizes,
-                              .config = config,
-                              .count = count,
-                              .sessions = sessions_out};
-    enum mc_err err = mci_client_check_rows(keys, results_out, count);
-    if (err == MC_OK && count > 0 && (!sizes || !sessions_out)) {
-        err = MC_ERR_INVALID_PARAMS;
-    }
-    if (err == MC_OK) {
-        err = mci_client_check_config(config, count);
-    }
-    if (err != MC_OK || count == 0) {
-        return mci_client_refuse(results_out, count, err);
-    }
-    opening.rows = mci_alloc(count * sizeof(*opening.rows));
-    memset(sessions_out, 0, count * sizeof(*sessions_out));
-    err = opening.rows ? open_all(&opening, results_out) : MC_ERR_NOMEM;
-    mci_free(opening.rows);
-    return err != MC_OK ? mci_client_refuse(results_out, count, err) : MC_OK;
+    struct mci_put_opening opening = {.client = client,
+                                      .keys = keys,
+                                      .sizes = sizes,
+                                      .config = config,
+                                      .count = count,
+                                      .sessions = sessions_out};
+    return mci_put_sessions_open(&opening, results_out);
 }
 
 /* ---- writing --------------------------------------------------------------------- */

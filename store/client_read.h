@@ -60,6 +60,8 @@ struct mci_reading {
     const struct mc_fragments *fragments;
     struct mci_session_use *session_uses;
     uint64_t deadline_ns; /* 0: the client's time for each slice */
+    bool *touched;        /* per row: bytes of it may have come into memory;
+                             NULL: nobody asks */
     struct mc_span *made;
     struct mc_buffer *lent;
     void *buffer;
@@ -68,6 +70,11 @@ struct mci_reading {
 
 /* Errors: -11 (as a whole; then nothing was settled). */
 MC_CHECK_RESULT enum mc_err mci_read(struct mci_reading *reading, size_t count);
+
+/* Reads objects whole into lists that they fill: any other size answers -600, and
+ * no byte is moved. keys, lists, results; deadline_ns, touched if they matter. */
+MC_CHECK_RESULT enum mc_err mci_read_exact(struct mci_reading *reading,
+                                           size_t count);
 
 size_t mci_reading_pieces(const struct mci_reading *reading, size_t i);
 

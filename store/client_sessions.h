@@ -136,4 +136,32 @@ void mci_put_session_drop(struct mci_sessions *sessions,
                           struct mc_put_session *session);
 void mci_put_sessions_release(struct mci_sessions *sessions,
                               struct mc_put_session *const *held, size_t count);
+
+/* mc_client_put_sessions_open, which is over by a time that the caller sets. */
+struct mci_put_opening {
+    struct mc_client *client;
+    const struct mc_view *keys;
+    const uint64_t *sizes;
+    const struct mc_replicate_config *config;
+    size_t count;
+    uint64_t deadline_ns; /* 0: that of the client */
+    struct mc_put_session **sessions;
+    struct mci_write_row *rows; /* its own */
+};
+MC_CHECK_RESULT enum mc_err
+mci_put_sessions_open(struct mci_put_opening *opening, int64_t *results_out);
+
+/* mc_client_put_sessions_end and _revoke. doubts_out, per row: bytes of it may
+ * still land in its place; rows that are NULL are left alone. */
+struct mci_put_finish {
+    struct mc_client *client;
+    struct mc_put_session *const *sessions;
+    size_t count;
+    uint64_t deadline_ns;
+    bool is_revoke;
+    bool *doubts_out; /* NULL: nobody asks */
+};
+MC_CHECK_RESULT enum mc_err
+mci_put_sessions_finish(const struct mci_put_finish *asked,
+                        int64_t *results_out);
 #endif

@@ -104,8 +104,9 @@ static void recall(struct mci_slice *slice)
 static void ask(struct mci_slice *slice)
 {
     const struct mci_master_link *link = &client_of(slice)->link;
-    const struct mci_call call = mci_client_call(client_of(slice));
     const struct mci_reading *reading = slice->reading;
+    const struct mci_call call =
+        mci_client_call_until(client_of(slice), reading->deadline_ns);
     for (size_t r = 0; r < slice->count; r++) {
         slice->rows[r].key = reading->ops->key(reading, slice->first + r);
         slice->rows[r].want_hold = is_here(slice);
@@ -168,7 +169,8 @@ static void restart(struct mci_slice *slice, size_t r)
 static void ask_again(struct mci_slice *slice, size_t r)
 {
     const struct mci_master_link *link = &client_of(slice)->link;
-    const struct mci_call call = mci_client_call(client_of(slice));
+    const struct mci_call call =
+        mci_client_call_until(client_of(slice), slice->reading->deadline_ns);
     struct mci_read_row row = {.key = slice->rows[r].key};
     enum mc_err err = mci_mover_again(&slice->run.mover);
     if (err == MC_OK) {
@@ -218,6 +220,9 @@ static void judge(struct mci_slice *slice, const struct mc_transfer_row *move,
 {
     size_t r = piece->part.row;
     bool is_late = slice->now_ns >= lease_end(slice, r);
+    if (slice->reading->touched) {
+        slice->reading->touched[slice->first + r] = true;
+    }
     if (move->err == MC_OK) {
         finish(slice, piece,
                is_late ? MC_ERR_LEASE_EXPIRED : (int64_t)piece->part.len);
