@@ -1,5 +1,6 @@
 # The rooms of store/, and what the store as a whole promises.
 set(store_parts mc_store mc_transfer mc_events mckv-base)
+set(store_rig support/store_rig.c support/store_rig_text.c)
 foreach(proof server once crowd)
   mc_test(store control_${proof} SOURCES support/server_rig.c
     LINK ${store_parts})
@@ -9,7 +10,7 @@ foreach(room coverage work_queue work_pool extent extent_claim numbers segment r
 endforeach()
 foreach(proof events goings leases named attempts evict pins log meanwhile model spent
     doubt quota place)
-  mc_test(store store_${proof} SOURCES support/store_rig.c LINK ${store_parts})
+  mc_test(store store_${proof} SOURCES ${store_rig} LINK ${store_parts})
 endforeach()
 # Links the checker of locks and reservations into a test, see its header.
 function(mc_check_order room)
@@ -25,9 +26,9 @@ endfunction()
 foreach(proof goings evict pins log meanwhile quota)
   mc_check_order(store_${proof})
 endforeach()
-mc_test(store lock_order SOURCES support/store_rig.c LINK ${store_parts})
+mc_test(store lock_order SOURCES ${store_rig} LINK ${store_parts})
 mc_check_order(lock_order)
-set(client_rig support/client_rig.c support/process_rig.c support/store_rig.c)
+set(client_rig support/client_rig.c support/process_rig.c ${store_rig})
 # Each over both links: embedded, and a master reached over a socket, whose
 # bytes go by tcp or by shared memory.
 function(mc_test_over_links room)
@@ -70,14 +71,14 @@ mc_test(store client_tls
 mc_test(store client_load TIMEOUT 300 SOURCES ${client_rig}
   LINK ${store_parts})
 mc_test_over_links(client_load)
-mc_test(store master SOURCES support/store_rig.c LINK ${store_parts})
+mc_test(store master SOURCES ${store_rig} LINK ${store_parts})
 mc_test(store object_table LINK ${store_parts})
-mc_test(store master_crowd SOURCES support/store_rig.c LINK ${store_parts}
+mc_test(store master_crowd SOURCES ${store_rig} LINK ${store_parts}
   TIMEOUT 300)
 mc_check_order(master_crowd)
 foreach(part "" _fences _many _attempts _segments _nomem _crowd)
   mc_test(store registry${part}
-    SOURCES support/registry_rig.c support/store_rig.c LINK ${store_parts})
+    SOURCES support/registry_rig.c ${store_rig} LINK ${store_parts})
 endforeach()
 set(remote_rig support/remote_rig.c support/fake_master.c support/ctl_proxy.c)
 foreach(part "" _lies _life _crowd)

@@ -25,72 +25,28 @@ static struct mci_place place_of(const char *key)
 
 /* ---- A.1: what a lease holds -------------------------------------------- */
 
-enum way {
-    BY_REMOVE,
-    BY_FORCE,
-    BY_REMOVE_ALL,
-    BY_REGEX,
-    BY_UPSERT,
-    BY_CLEARING,
-    WAYS
-};
-
-static void unlink_a(enum way way)
-{
-    struct mci_call call = rig_call(&rig);
-    uint64_t removed = 0;
-    switch (way) {
-    case BY_REMOVE:
-        ck_assert_int_eq(rig_remove(&rig, "a", false), MC_ERR_OBJECT_HAS_LEASE);
-        ck_assert_int_eq(rig_remove(&rig, "a", true), 0);
-        return;
-    case BY_FORCE:
-        ck_assert_int_eq(rig_remove(&rig, "a", true), 0);
-        return;
-    case BY_REMOVE_ALL:
-        ck_assert_uint_eq(rig_remove_all(&rig, true), 1);
-        return;
-    case BY_REGEX:
-        ck_assert_int_eq(mci_master_remove_by_regex(rig.master, &call,
-                                                    mc_view_str("a"), true,
-                                                    &removed),
-                         MC_OK);
-        ck_assert_uint_eq(removed, 1);
-        return;
-    case BY_UPSERT:
-        ck_assert_int_eq(rig_upsert(&rig, "a", 64), MC_OK);
-        return;
-    case BY_CLEARING:
-        ck_assert_int_eq(rig_clear_replica(&rig, "a"), 0);
-        return;
-    default:
-        ck_abort();
-    }
-}
-
 START_TEST(a_lease_holds_the_bytes_after_their_key_is_gone)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a", MIB / 2), MC_OK);
+    rig_open_with(&rig, "a", MIB / 2);
     struct mci_read_row read = rig_get(&rig, "a", false);
     ck_assert_uint_eq(read.lease_left_ns, LEASE_MS * MS);
     uint64_t deadline_ns = rig.now_ns + read.lease_left_ns;
-    unlink_a((enum way)_i);
-    if (_i == BY_UPSERT) {
+    rig_unlink(&rig, "a", (enum rig_way)_i);
+    if (_i == RIG_BY_UPSERT) {
         ck_assert_uint_eq(rig_probe(&rig, "a").size, 64);
     } else {
         ck_assert_int_eq(rig_get(&rig, "a", false).err,
                          MC_ERR_OBJECT_NOT_FOUND);
     }
-    ck_assert_uint_eq(rig_stats(&rig).leased_only_bytes, MIB / 2);
+    ck_assert_uint_eq(rig_leased_only(&rig), MIB / 2);
     rig_fill_beside(&rig, read.places[0], MIB / 2);
     rig.now_ns = deadline_ns - 1000000;
     rig_sweep(&rig);
-    ck_assert_uint_eq(rig_stats(&rig).leased_only_bytes, MIB / 2);
+    ck_assert_uint_eq(rig_leased_only(&rig), MIB / 2);
     rig_fill_beside(&rig, read.places[0], MIB / 2);
     rig.now_ns = deadline_ns + 1;
     rig_sweep(&rig);
-    ck_assert_uint_eq(rig_stats(&rig).leased_only_bytes, 0);
+    ck_assert_uint_eq(rig_leased_only(&rig), 0);
     ck_assert_int_eq(rig_put(&rig, "z", MIB / 2), MC_OK);
     rig_close(&rig);
 }
@@ -99,8 +55,7 @@ END_TEST
 /* An allocation does not wait for the sweep: what is over is taken. */
 START_TEST(bytes_whose_lease_is_over_are_found_by_an_allocation)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a", MIB / 2), MC_OK);
+    rig_open_with(&rig, "a", MIB / 2);
     ck_assert_int_eq(rig_put(&rig, "b", MIB / 2), MC_OK);
     ck_assert_int_eq(rig_get(&rig, "a", false).err, MC_OK);
     ck_assert_int_eq(rig_get(&rig, "b", false).err, MC_OK);
@@ -115,28 +70,24 @@ END_TEST
 /* Of two that wait, each waits for its own lease. */
 START_TEST(one_lease_that_is_over_does_not_end_another)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a", 256 * KIB), MC_OK);
+    rig_open_with(&rig, "a", 256 * KIB);
     ck_assert_int_eq(rig_put(&rig, "b", 512 * KIB), MC_OK);
     ck_assert_int_eq(rig_get(&rig, "a", false).err, MC_OK);
     rig_pass(&rig, LEASE_MS / 2);
     struct mci_read_row read = rig_get(&rig, "b", false);
     ck_assert_uint_eq(rig_remove_all(&rig, true), 2);
-    rig_pass(&rig, LEASE_MS / 2 + 1);
-    rig_sweep(&rig);
-    ck_assert_uint_eq(rig_stats(&rig).leased_only_bytes, 512 * KIB);
+    rig_pass_and_sweep(&rig, LEASE_MS / 2 + 1);
+    ck_assert_uint_eq(rig_leased_only(&rig), 512 * KIB);
     rig_fill_beside(&rig, read.places[0], 512 * KIB);
-    rig_pass(&rig, LEASE_MS / 2);
-    rig_sweep(&rig);
-    ck_assert_uint_eq(rig_stats(&rig).leased_only_bytes, 0);
+    rig_pass_and_sweep(&rig, LEASE_MS / 2);
+    ck_assert_uint_eq(rig_leased_only(&rig), 0);
     rig_close(&rig);
 }
 END_TEST
 
 START_TEST(without_a_lease_bytes_are_free_at_once)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a", MIB), MC_OK);
+    rig_open_with(&rig, "a", MIB);
     ck_assert_int_eq(rig_remove(&rig, "a", false), 0);
     ck_assert_uint_eq(rig_stats(&rig).allocated_bytes, 0);
     ck_assert_int_eq(rig_put(&rig, "a", MIB), MC_OK);
@@ -167,8 +118,7 @@ END_TEST
 
 START_TEST(a_clock_that_stands_or_steps_back_shortens_nothing)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a", 100), MC_OK);
+    rig_open_with(&rig, "a", 100);
     ck_assert_int_eq(rig_get(&rig, "a", false).err, MC_OK);
     uint64_t now_ns = rig.now_ns;
     rig.now_ns -= 5 * SECOND;
@@ -183,8 +133,7 @@ END_TEST
  * D1 of the known faults. */
 START_TEST(a_hold_keeps_the_bytes_beyond_the_lease)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a", MIB / 2), MC_OK);
+    rig_open_with(&rig, "a", MIB / 2);
     struct mci_read_row one = rig_get(&rig, "a", true);
     struct mci_read_row two = rig_get(&rig, "a", true);
     ck_assert_int_eq(one.err, MC_OK);
@@ -197,10 +146,10 @@ START_TEST(a_hold_keeps_the_bytes_beyond_the_lease)
     rig_release(&rig, &one);
     rig_sweep(&rig);
     rig_fill_beside(&rig, two.places[0], MIB / 2);
-    ck_assert_uint_eq(rig_stats(&rig).leased_only_bytes, MIB / 2);
+    ck_assert_uint_eq(rig_leased_only(&rig), MIB / 2);
     rig_release(&rig, &two);
     rig_sweep(&rig);
-    ck_assert_uint_eq(rig_stats(&rig).leased_only_bytes, 0);
+    ck_assert_uint_eq(rig_leased_only(&rig), 0);
     ck_assert_int_eq(rig_put(&rig, "z", MIB / 2), MC_OK);
     rig_close(&rig);
 }
@@ -245,13 +194,12 @@ START_TEST(a_lease_holds_the_bytes_of_a_copy_that_goes_alone)
     ck_assert_int_eq(read.err, MC_OK);
     ck_assert_int_eq(rig_clear_replica(&rig, "a"), 0);
     ck_assert_int_eq(rig_probe(&rig, "a").state, MC_OBJECT_READABLE);
-    ck_assert_uint_eq(rig_stats(&rig).leased_only_bytes, MIB / 2);
+    ck_assert_uint_eq(rig_leased_only(&rig), MIB / 2);
     for (uint32_t i = 0; i < read.place_count; i++) {
         rig_fill_beside(&rig, read.places[i], MIB / 2);
     }
-    rig_pass(&rig, LEASE_MS + 1);
-    rig_sweep(&rig);
-    ck_assert_uint_eq(rig_stats(&rig).leased_only_bytes, 0);
+    rig_pass_and_sweep(&rig, LEASE_MS + 1);
+    ck_assert_uint_eq(rig_leased_only(&rig), 0);
     rig_close(&rig);
 }
 END_TEST
@@ -259,8 +207,7 @@ END_TEST
 /* A lease belongs to a version: the next one of the key has its own. */
 START_TEST(the_next_version_is_not_leased_by_readers_of_the_last)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a", 100), MC_OK);
+    rig_open_with(&rig, "a", 100);
     ck_assert_int_eq(rig_get(&rig, "a", false).err, MC_OK);
     uint64_t version = rig_probe(&rig, "a").version;
     ck_assert_int_eq(rig_upsert(&rig, "a", 100), MC_OK);
@@ -273,8 +220,7 @@ END_TEST
 
 START_TEST(an_upsert_writes_beside_what_is_readable)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a", 4096), MC_OK);
+    rig_open_with(&rig, "a", 4096);
     struct mci_place old = place_of("a");
     struct mci_write_row row = rig_upsert_start(&rig, "a", 4096);
     ck_assert_int_eq(row.err, MC_OK);
@@ -290,8 +236,7 @@ END_TEST
 
 START_TEST(an_upsert_without_room_for_both_changes_nothing)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a#s1", 768 * KIB), MC_OK);
+    rig_open_with(&rig, "a#s1", 768 * KIB);
     (void)rig_events(&rig);
     char *before = rig_state(&rig);
     /* its own key is never evicted for it */
@@ -305,8 +250,7 @@ END_TEST
 
 START_TEST(an_upsert_evicts_others_before_it_gives_up)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a#s1", 512 * KIB), MC_OK);
+    rig_open_with(&rig, "a#s1", 512 * KIB);
     ck_assert_int_eq(rig_put(&rig, "b", 512 * KIB), MC_OK);
     (void)rig_events(&rig);
     ck_assert_int_eq(rig_upsert(&rig, "a#s2", 512 * KIB), MC_OK);
@@ -319,8 +263,7 @@ END_TEST
 
 START_TEST(an_untagged_upsert_keeps_the_tag_of_the_moment_of_its_end)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a#s1", 100), MC_OK);
+    rig_open_with(&rig, "a#s1", 100);
     struct mci_write_row slow = rig_upsert_start(&rig, "a", 100);
     ck_assert_int_eq(rig_upsert(&rig, "a#s2", 100), MC_OK);
     (void)rig_events(&rig);
@@ -333,8 +276,7 @@ END_TEST
 
 START_TEST(an_untagged_upsert_of_what_is_gone_at_its_end_has_no_tag)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a#s1", 100), MC_OK);
+    rig_open_with(&rig, "a#s1", 100);
     struct mci_write_row slow = rig_upsert_start(&rig, "a", 100);
     ck_assert_int_eq(rig_remove(&rig, "a", false), 0);
     (void)rig_events(&rig);
@@ -359,8 +301,7 @@ END_TEST
 
 START_TEST(a_pending_tag_is_nobodys_before_its_end_and_gone_after_a_revoke)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a#s1", 100), MC_OK);
+    rig_open_with(&rig, "a#s1", 100);
     struct mci_write_row row = rig_upsert_start(&rig, "a#s2", 100);
     ck_assert(rig_has_tag(&rig, "a", "s1"));
     ck_assert_int_eq(rig_revoke(&rig, &row), MC_OK);
@@ -379,7 +320,7 @@ static TCase *leases(void)
 {
     TCase *tcase = tcase_create("leases");
     tcase_add_loop_test(tcase, a_lease_holds_the_bytes_after_their_key_is_gone,
-                        0, WAYS);
+                        0, RIG_WAYS);
     tcase_add_test(tcase, bytes_whose_lease_is_over_are_found_by_an_allocation);
     tcase_add_test(tcase, one_lease_that_is_over_does_not_end_another);
     tcase_add_test(tcase, without_a_lease_bytes_are_free_at_once);

@@ -15,18 +15,25 @@
 
 static struct rig rig;
 
-static uint64_t leased_only(void)
+/* A store that has an object of so many bytes, "a", and a lease of it. */
+static struct mci_read_row open_leased(uint64_t size)
 {
-    return rig_stats(&rig).leased_only_bytes;
+    rig_open_with(&rig, "a", size);
+    return rig_lease(&rig, "a");
+}
+
+/* Nothing waits for a reader any more. */
+static void close_free(void)
+{
+    ck_assert_uint_eq(rig_leased_only(&rig), 0);
+    rig_close(&rig);
 }
 
 /* ---- what a lease is ----------------------------------------------------- */
 
 START_TEST(a_named_lease_is_the_rows_own_and_leaves_the_anonymous_one_alone)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a", 100), MC_OK);
-    struct mci_read_row one = rig_lease(&rig, "a");
+    struct mci_read_row one = open_leased(100);
     struct mci_read_row two = rig_lease(&rig, "a");
     ck_assert_uint_eq(one.lease_left_ns, LEASE_MS * MS);
     ck_assert_uint_ne(one.lease.number, 0);
@@ -46,9 +53,7 @@ END_TEST
 
 START_TEST(a_living_one_stands_in_the_way_of_removal_as_a_read_does)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a", 100), MC_OK);
-    struct mci_read_row row = rig_lease(&rig, "a");
+    struct mci_read_row row = open_leased(100);
     ck_assert_int_eq(rig_remove(&rig, "a", false), MC_ERR_OBJECT_HAS_LEASE);
     ck_assert_uint_eq(rig_remove_all(&rig, false), 0);
     rig_pass(&rig, LEASE_MS - 1);
@@ -65,9 +70,7 @@ END_TEST
 /* The one that was touched last may end first, here by its hour. */
 START_TEST(of_several_holders_the_last_one_counts)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a", 100), MC_OK);
-    struct mci_read_row old = rig_lease(&rig, "a");
+    struct mci_read_row old = open_leased(100);
     for (unsigned i = 0; i < HOUR_MS / LEASE_MS - 1; i++) {
         rig_pass(&rig, LEASE_MS - 1);
         ck_assert_int_eq(rig_lease_renew(&rig, &old), MC_OK);
@@ -94,9 +97,7 @@ END_TEST
 
 START_TEST(an_hour_after_it_was_taken_a_lease_is_over)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a", 100), MC_OK);
-    struct mci_read_row row = rig_lease(&rig, "a");
+    struct mci_read_row row = open_leased(100);
     uint64_t limit_ns = rig.now_ns + HOUR_MS * MS;
     while (rig.now_ns + LEASE_MS * MS < limit_ns) {
         rig_pass(&rig, LEASE_MS / 2);
@@ -129,9 +130,7 @@ END_TEST
 
 START_TEST(a_clock_that_steps_back_shortens_no_named_lease)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a", 100), MC_OK);
-    struct mci_read_row row = rig_lease(&rig, "a");
+    struct mci_read_row row = open_leased(100);
     uint64_t now_ns = rig.now_ns;
     rig.now_ns -= 5 * SECOND;
     ck_assert_int_eq(rig_lease_renew(&rig, &row), MC_OK);
@@ -144,9 +143,7 @@ END_TEST
 
 START_TEST(a_lease_is_its_clients_its_versions_and_its_epochs)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a", 100), MC_OK);
-    struct mci_read_row row = rig_lease(&rig, "a");
+    struct mci_read_row row = open_leased(100);
     struct mci_read_row wrong[6] = {row, row, row, row, row, row};
     wrong[0].lease.number++;
     wrong[1].lease.ref++;
@@ -174,9 +171,7 @@ END_TEST
 
 START_TEST(a_number_does_not_come_twice)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a", 100), MC_OK);
-    struct mci_read_row first = rig_lease(&rig, "a");
+    struct mci_read_row first = open_leased(100);
     struct mci_read_row again = first;
     rig_lease_release(&rig, &first);
     struct mci_read_row second = rig_lease(&rig, "a");
@@ -194,8 +189,7 @@ END_TEST
  * would have, and its id waits for that. */
 START_TEST(the_leases_of_a_dead_client_end_at_their_deadlines)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a", MIB / 2), MC_OK);
+    rig_open_with(&rig, "a", MIB / 2);
     uint32_t mine = rig.client;
     uint32_t dead = rig_add_client(&rig, 0, NULL);
     rig.client = dead;
@@ -210,12 +204,11 @@ START_TEST(the_leases_of_a_dead_client_end_at_their_deadlines)
     rig.client = mine;
     ck_assert_int_eq(rig_remove(&rig, "a", false), MC_ERR_OBJECT_HAS_LEASE);
     ck_assert_int_eq(rig_upsert(&rig, "a", 64), MC_OK);
-    ck_assert_uint_eq(leased_only(), MIB / 2);
+    ck_assert_uint_eq(rig_leased_only(&rig), MIB / 2);
     ck_assert_uint_ne(rig_add_client(&rig, 0, NULL), dead);
     ck_assert(mci_master_check(rig.master));
-    rig_pass(&rig, LEASE_MS);
-    rig_sweep(&rig);
-    ck_assert_uint_eq(leased_only(), 0);
+    rig_pass_and_sweep(&rig, LEASE_MS);
+    ck_assert_uint_eq(rig_leased_only(&rig), 0);
     ck_assert_uint_eq(rig_add_client(&rig, 0, NULL), dead);
     rig_close(&rig);
 }
@@ -223,42 +216,19 @@ END_TEST
 
 /* ---- A.1: what it holds ---------------------------------------------------- */
 
-enum way { BY_FORCE, BY_REMOVE_ALL, BY_UPSERT, BY_CLEARING, WAYS };
-
-static void unlink_a(enum way way)
-{
-    switch (way) {
-    case BY_FORCE:
-        ck_assert_int_eq(rig_remove(&rig, "a", true), 0);
-        return;
-    case BY_REMOVE_ALL:
-        ck_assert_uint_eq(rig_remove_all(&rig, true), 1);
-        return;
-    case BY_UPSERT:
-        ck_assert_int_eq(rig_upsert(&rig, "a", 64), MC_OK);
-        return;
-    default:
-        ck_assert_int_eq(rig_clear_replica(&rig, "a"), 0);
-        return;
-    }
-}
-
 START_TEST(bytes_stay_until_their_holder_lets_go_or_its_lease_is_over)
 {
     bool is_released = _i % 2 == 0;
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a", MIB / 2), MC_OK);
-    struct mci_read_row row = rig_lease(&rig, "a");
-    unlink_a((enum way)(_i / 2));
-    if (_i / 2 != BY_UPSERT) {
+    struct mci_read_row row = open_leased(MIB / 2);
+    rig_unlink(&rig, "a", (enum rig_way)(_i / 2));
+    if (_i / 2 != RIG_BY_UPSERT) {
         ck_assert_int_eq(rig_get(&rig, "a", false).err,
                          MC_ERR_OBJECT_NOT_FOUND);
     }
     for (unsigned i = 0; i < 5; i++) {
-        ck_assert_uint_eq(leased_only(), MIB / 2);
+        ck_assert_uint_eq(rig_leased_only(&rig), MIB / 2);
         rig_fill_beside(&rig, row.places[0], MIB / 2);
-        rig_pass(&rig, LEASE_MS - 1);
-        rig_sweep(&rig);
+        rig_pass_and_sweep(&rig, LEASE_MS - 1);
         struct mci_place place = row.places[0];
         ck_assert_int_eq(rig_lease_renew(&rig, &row), MC_OK);
         ck_assert_uint_eq(row.lease_left_ns, LEASE_MS * MS);
@@ -270,13 +240,11 @@ START_TEST(bytes_stay_until_their_holder_lets_go_or_its_lease_is_over)
     if (is_released) {
         rig_lease_release(&rig, &row); /* no sweep: at once */
     } else {
-        rig_pass(&rig, LEASE_MS - 1);
-        rig_sweep(&rig);
-        ck_assert_uint_eq(leased_only(), MIB / 2);
-        rig_pass(&rig, 1);
-        rig_sweep(&rig);
+        rig_pass_and_sweep(&rig, LEASE_MS - 1);
+        ck_assert_uint_eq(rig_leased_only(&rig), MIB / 2);
+        rig_pass_and_sweep(&rig, 1);
     }
-    ck_assert_uint_eq(leased_only(), 0);
+    ck_assert_uint_eq(rig_leased_only(&rig), 0);
     ck_assert_int_eq(rig_put(&rig, "z", MIB / 2), MC_OK);
     rig_close(&rig);
 }
@@ -284,9 +252,7 @@ END_TEST
 
 START_TEST(the_last_of_what_keeps_a_version_frees_it)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a", MIB / 2), MC_OK);
-    struct mci_read_row one = rig_lease(&rig, "a");
+    struct mci_read_row one = open_leased(MIB / 2);
     struct mci_read_row two = rig_lease(&rig, "a");
     struct mci_read_row held = rig_get(&rig, "a", true);
     ck_assert_int_eq(rig_upsert(&rig, "a", 64), MC_OK);
@@ -298,7 +264,7 @@ START_TEST(the_last_of_what_keeps_a_version_frees_it)
     rig_pass(&rig, 1); /* the anonymous one is over */
     rig_sweep(&rig);
     for (unsigned i = 0; i < 3; i++) {
-        ck_assert_uint_eq(leased_only(), MIB / 2);
+        ck_assert_uint_eq(rig_leased_only(&rig), MIB / 2);
         rig_fill_beside(&rig, held.places[0], MIB / 2);
         ck_assert(mci_master_check(rig.master));
         switch (orders[_i][i]) {
@@ -313,36 +279,29 @@ START_TEST(the_last_of_what_keeps_a_version_frees_it)
             break;
         }
     }
-    ck_assert_uint_eq(leased_only(), 0);
-    rig_close(&rig);
+    close_free();
 }
 END_TEST
 
 /* The anonymous lease of another reader goes on. */
 START_TEST(a_release_frees_nothing_that_others_may_read)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a", MIB / 2), MC_OK);
-    struct mci_read_row row = rig_lease(&rig, "a");
+    struct mci_read_row row = open_leased(MIB / 2);
     rig_pass(&rig, 1000);
     struct mci_read_row other = rig_get(&rig, "a", false);
     ck_assert_int_eq(rig_remove(&rig, "a", true), 0);
     rig_lease_release(&rig, &row);
-    ck_assert_uint_eq(leased_only(), MIB / 2);
+    ck_assert_uint_eq(rig_leased_only(&rig), MIB / 2);
     rig_fill_beside(&rig, other.places[0], MIB / 2);
-    rig_pass(&rig, LEASE_MS);
-    rig_sweep(&rig);
-    ck_assert_uint_eq(leased_only(), 0);
-    rig_close(&rig);
+    rig_pass_and_sweep(&rig, LEASE_MS);
+    close_free();
 }
 END_TEST
 
 /* An allocation that would fail finds what leases let go, swept or not. */
 START_TEST(what_a_lease_let_go_is_found_by_an_allocation)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a", MIB), MC_OK);
-    struct mci_read_row row = rig_lease(&rig, "a");
+    struct mci_read_row row = open_leased(MIB);
     ck_assert_int_eq(rig_remove(&rig, "a", true), 0);
     ck_assert_int_eq(rig_put(&rig, "b", MIB), MC_ERR_NO_AVAILABLE_HANDLE);
     rig_pass(&rig, LEASE_MS);
@@ -356,33 +315,28 @@ END_TEST
  * of it no more. */
 START_TEST(a_copy_that_goes_alone_waits_for_the_leases_of_that_moment)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a", MIB / 2), MC_OK);
+    rig_open_with(&rig, "a", MIB / 2);
     ck_assert_int_eq(rig_offload(&rig, "a"), MC_OK);
     struct mci_read_row row = rig_lease(&rig, "a");
     struct mci_place place = row.places[0];
     ck_assert_int_eq(rig_clear_replica(&rig, "a"), 0);
-    ck_assert_uint_eq(leased_only(), MIB / 2);
-    rig_pass(&rig, LEASE_MS - 1);
-    rig_sweep(&rig);
+    ck_assert_uint_eq(rig_leased_only(&rig), MIB / 2);
+    rig_pass_and_sweep(&rig, LEASE_MS - 1);
     rig_fill_beside(&rig, place, MIB / 2);
     ck_assert_int_eq(rig_lease_renew(&rig, &row), MC_OK);
     ck_assert_uint_eq(row.place_count, 0);
     ck_assert_uint_eq(row.media, MC_MEDIUM_DISK);
     ck_assert_int_eq(rig_lease_hold(&rig, &row), MC_OK);
     ck_assert_uint_eq(row.hold.index, 0); /* there is nothing to copy */
-    rig_pass(&rig, 1);
-    rig_sweep(&rig);
-    ck_assert_uint_eq(leased_only(), 0);
-    rig_close(&rig);
+    rig_pass_and_sweep(&rig, 1);
+    close_free();
 }
 END_TEST
 
 /* A version that comes back into memory stands in another record. */
 START_TEST(a_lease_goes_along_with_a_version_that_is_promoted)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a", 4096), MC_OK);
+    rig_open_with(&rig, "a", 4096);
     ck_assert_int_eq(rig_offload(&rig, "a"), MC_OK);
     ck_assert_int_eq(rig_clear_replica(&rig, "a"), 0);
     struct mci_read_row one = rig_lease(&rig, "a");
@@ -400,30 +354,26 @@ START_TEST(a_lease_goes_along_with_a_version_that_is_promoted)
     ck_assert_int_eq(rig_remove(&rig, "a", false), MC_ERR_OBJECT_HAS_LEASE);
     ck_assert_int_eq(rig_remove(&rig, "a", true), 0);
     rig_lease_release(&rig, &one);
-    ck_assert_uint_gt(leased_only(), 0);
+    ck_assert_uint_gt(rig_leased_only(&rig), 0);
     rig_lease_release(&rig, &two);
-    ck_assert_uint_eq(leased_only(), 0);
-    rig_close(&rig);
+    close_free();
 }
 END_TEST
 
 /* Nobody can read it, so nobody keeps it for an hour. */
 START_TEST(what_stood_on_a_segment_that_is_gone_is_not_renewed)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a", MIB / 2), MC_OK);
-    struct mci_read_row row = rig_lease(&rig, "a");
+    struct mci_read_row row = open_leased(MIB / 2);
     mci_master_segment_close(rig.master, rig.segment);
     bool done = false;
     ck_assert_int_eq(
         mci_master_segment_step(rig.master, rig.segment, rig.now_ns, 0, &done),
         MC_OK);
     ck_assert(done);
-    ck_assert_uint_eq(leased_only(), MIB / 2);
+    ck_assert_uint_eq(rig_leased_only(&rig), MIB / 2);
     ck_assert_int_eq(rig_lease_renew(&rig, &row), MC_ERR_LEASE_EXPIRED);
     rig_lease_release(&rig, &row);
-    ck_assert_uint_eq(leased_only(), 0);
-    rig_close(&rig);
+    close_free();
 }
 END_TEST
 
@@ -431,23 +381,19 @@ END_TEST
 
 START_TEST(a_hold_by_a_lease_outlives_it)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a", MIB / 2), MC_OK);
-    struct mci_read_row row = rig_lease(&rig, "a");
+    struct mci_read_row row = open_leased(MIB / 2);
     ck_assert_int_eq(rig_upsert(&rig, "a", 64), MC_OK);
     rig_pass(&rig, 1000);
     ck_assert_int_eq(rig_lease_hold(&rig, &row), MC_OK);
     ck_assert_uint_eq(row.lease_left_ns, (LEASE_MS - 1000) * MS - 1000);
     ck_assert_uint_eq(row.place_count, 1);
-    rig_pass(&rig, LEASE_MS);
-    rig_sweep(&rig);
-    ck_assert_uint_eq(leased_only(), MIB / 2);
+    rig_pass_and_sweep(&rig, LEASE_MS);
+    ck_assert_uint_eq(rig_leased_only(&rig), MIB / 2);
     struct mci_read_row late = row;
     ck_assert_int_eq(rig_lease_hold(&rig, &late), MC_ERR_LEASE_EXPIRED);
     ck_assert_uint_eq(late.hold.index, 0);
     rig_release(&rig, &row);
-    ck_assert_uint_eq(leased_only(), 0);
-    rig_close(&rig);
+    close_free();
 }
 END_TEST
 
@@ -455,8 +401,7 @@ END_TEST
 
 START_TEST(eviction_passes_over_what_has_a_living_lease)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a", MIB / 2), MC_OK);
+    rig_open_with(&rig, "a", MIB / 2);
     ck_assert_int_eq(rig_put(&rig, "b", MIB / 2), MC_OK);
     struct mci_read_row row = rig_lease(&rig, "a");
     ck_assert_int_eq(rig_exist(&rig, "b"), 1); /* b was used last, a is firm */
@@ -474,9 +419,7 @@ END_TEST
 
 START_TEST(what_a_renewal_keeps_is_not_evicted_and_was_used_last)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a", MIB / 2), MC_OK);
-    struct mci_read_row row = rig_lease(&rig, "a");
+    struct mci_read_row row = open_leased(MIB / 2);
     ck_assert_int_eq(rig_put(&rig, "b", MIB / 2), MC_OK);
     for (unsigned i = 0; i < 4; i++) {
         rig_pass(&rig, LEASE_MS - 1);
@@ -493,8 +436,7 @@ END_TEST
 
 START_TEST(a_named_lease_of_a_member_leases_its_group_as_a_read_does)
 {
-    rig_open(&rig, NULL);
-    ck_assert_int_eq(rig_put(&rig, "a@g", 256 * KIB), MC_OK);
+    rig_open_with(&rig, "a@g", 256 * KIB);
     ck_assert_int_eq(rig_put(&rig, "b@g", 256 * KIB), MC_OK);
     struct mci_read_row row = rig_lease(&rig, "a");
     ck_assert_int_eq(rig_remove(&rig, "b", false), MC_ERR_OBJECT_HAS_LEASE);
@@ -645,7 +587,7 @@ int main(void)
     tcase = tcase_create("A.1");
     tcase_add_loop_test(
         tcase, bytes_stay_until_their_holder_lets_go_or_its_lease_is_over, 0,
-        2 * WAYS);
+        2 * RIG_WAYS);
     tcase_add_loop_test(tcase, the_last_of_what_keeps_a_version_frees_it, 0, 6);
     tcase_add_test(tcase, a_release_frees_nothing_that_others_may_read);
     tcase_add_test(tcase, what_a_lease_let_go_is_found_by_an_allocation);

@@ -51,6 +51,12 @@ void rig_open(struct rig *rig, const struct rig_opts *opts)
     }
 }
 
+void rig_open_with(struct rig *rig, const char *spec, uint64_t size)
+{
+    rig_open(rig, NULL);
+    ck_assert_int_eq(rig_put(rig, spec, size), MC_OK);
+}
+
 void rig_close(struct rig *rig)
 {
     ck_assert(mci_master_check(rig->master));
@@ -83,86 +89,6 @@ uint32_t rig_add_client(struct rig *rig, uint64_t segment_bytes,
         *segment_out = lend(rig, client, segment_bytes);
     }
     return client;
-}
-
-/* ---- events ------------------------------------------------------------- */
-
-static const char *lead_of(const struct mci_log_record *record)
-{
-    switch (record->type) {
-    case MC_EVENT_STORED:
-        return "+";
-    case MC_EVENT_REMOVED:
-        return "-";
-    case MC_EVENT_CLEARED:
-        return "!";
-    default:
-        return "?";
-    }
-}
-
-static size_t add_view(char *text, size_t len, size_t max, const char *lead,
-                       struct mc_view view)
-{
-    if (!view.data) {
-        return len;
-    }
-    int wrote = snprintf(text + len, max - len, "%s%.*s", lead, (int)view.len,
-                         (const char *)view.data);
-    ck_assert_int_ge(wrote, 0);
-    ck_assert_uint_lt(len + (size_t)wrote, max);
-    return len + (size_t)wrote;
-}
-
-size_t rig_print_record(char *text, size_t len, size_t max,
-                        const struct mci_log_record *record)
-{
-    len = add_view(text, len, max, lead_of(record), mc_view_str(""));
-    if (record->type == MC_EVENT_CLEARED) {
-        ck_assert_int_eq(record->medium, MC_MEDIUM_NONE);
-        return add_view(text, len, max, "", record->tenant_id);
-    }
-    static const struct mc_view usual = {"default", 7};
-    if (!mc_view_equal(record->tenant_id, usual)) {
-        len = add_view(text, len, max, "", record->tenant_id);
-        len = add_view(text, len, max, "/", mc_view_str(""));
-    }
-    len = add_view(text, len, max, "",
-                   mc_view_str(mc_medium_name(record->medium)));
-    len = add_view(text, len, max, ":", record->object_key);
-    len = add_view(text, len, max, "#", record->session_id);
-    return add_view(text, len, max, "@", record->group_id);
-}
-
-static void take_events(struct rig *rig)
-{
-    for (uint32_t i = 0; i < rig->taken.count; i++) {
-        const struct mci_log_record *record = &rig->taken.records[i];
-        ck_assert_uint_eq(record->lost_before, 0);
-        ck_assert_uint_eq(record->id, rig->last_id + 1);
-        rig->last_id = record->id;
-        rig->text_len = rig_print_record(rig->text, rig->text_len,
-                                         RIG_TEXT_MAX - 2, record);
-        rig->text[rig->text_len++] = record->group_continues ? '&' : ' ';
-        rig->text[rig->text_len] = '\0';
-    }
-}
-
-const char *rig_events(struct rig *rig)
-{
-    uint64_t last_id = mci_event_log_last_id(rig->log);
-    rig->text_len = 0;
-    rig->text[0] = '\0';
-    do {
-        mci_event_log_take(rig->log, 0, &rig->taken);
-        take_events(rig);
-    } while (rig->taken.count > 0);
-    if (rig->text_len > 0) {
-        ck_assert_int_eq(rig->text[rig->text_len - 1], ' ');
-        rig->text[--rig->text_len] = '\0';
-    }
-    ck_assert_uint_ge(rig->last_id, last_id);
-    return rig->text;
 }
 
 /* ---- single rows -------------------------------------------------------- */
@@ -341,6 +267,11 @@ struct mci_master_stats rig_stats(struct rig *rig)
     return stats;
 }
 
+uint64_t rig_leased_only(struct rig *rig)
+{
+    return rig_stats(rig).leased_only_bytes;
+}
+
 enum mc_err rig_offload(struct rig *rig, const char *key)
 {
     struct mci_disk_row row = {.key = mc_view_str(key),
@@ -371,12 +302,56 @@ int64_t rig_clear_replica(struct rig *rig, const char *key)
     return result;
 }
 
+static uint64_t remove_by_regex(struct rig *rig, const char *regex)
+{
+    struct mci_call call = rig_call(rig);
+    uint64_t removed = 0;
+    ck_assert_int_eq(mci_master_remove_by_regex(rig->master, &call,
+                                                mc_view_str(regex), true,
+                                                &removed),
+                     MC_OK);
+    return removed;
+}
+
+void rig_unlink(struct rig *rig, const char *key, enum rig_way way)
+{
+    switch (way) {
+    case RIG_BY_REMOVE:
+        ck_assert_int_eq(rig_remove(rig, key, false), MC_ERR_OBJECT_HAS_LEASE);
+        ck_assert_int_eq(rig_remove(rig, key, true), 0);
+        return;
+    case RIG_BY_FORCE:
+        ck_assert_int_eq(rig_remove(rig, key, true), 0);
+        return;
+    case RIG_BY_REMOVE_ALL:
+        ck_assert_uint_eq(rig_remove_all(rig, true), 1);
+        return;
+    case RIG_BY_REGEX:
+        ck_assert_uint_eq(remove_by_regex(rig, key), 1);
+        return;
+    case RIG_BY_UPSERT:
+        ck_assert_int_eq(rig_upsert(rig, key, 64), MC_OK);
+        return;
+    case RIG_BY_CLEARING:
+        ck_assert_int_eq(rig_clear_replica(rig, key), 0);
+        return;
+    default:
+        ck_abort();
+    }
+}
+
 void rig_sweep(struct rig *rig)
 {
     int turns = 100000;
     while (mci_master_sweep(rig->master, rig->now_ns, rig->deadline_ns)) {
         ck_assert_int_gt(--turns, 0);
     }
+}
+
+void rig_pass_and_sweep(struct rig *rig, uint64_t ms)
+{
+    rig_pass(rig, ms);
+    rig_sweep(rig);
 }
 
 uint32_t rig_fill(struct rig *rig, const char *prefix, uint64_t size,
@@ -426,76 +401,4 @@ void rig_fill_beside(struct rig *rig, struct mci_place leased, uint64_t size)
             ck_assert_int_eq(rig_end(rig, &row), MC_OK);
         }
     }
-}
-
-/* ---- state -------------------------------------------------------------- */
-
-static int compare_lines(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static char *print_object(const struct mc_object_row *row)
-{
-    char *line = malloc(2048);
-    ck_assert_ptr_nonnull(line);
-    uint64_t tag = row->session_id.len;
-    (void)snprintf(line, 2048, "%.*s/%.*s #%.*s(%d) @%.*s %u %ju v%ju e%ju\n",
-                   (int)row->tenant_id.len, (const char *)row->tenant_id.data,
-                   (int)row->key.len, (const char *)row->key.data, (int)tag,
-                   row->session_id.data ? (const char *)row->session_id.data
-                                        : "",
-                   (int)tag, (int)row->group_id.len,
-                   row->group_id.data ? (const char *)row->group_id.data : "",
-                   row->media, (uintmax_t)row->size, (uintmax_t)row->version,
-                   (uintmax_t)row->last_event_id);
-    return line;
-}
-
-static uint32_t print_objects(struct rig *rig, char **lines, uint32_t max)
-{
-    struct mci_page page;
-    struct mci_cursor cursor = {0};
-    uint32_t count = 0;
-    ck_assert_int_eq(mci_page_init(&page), MC_OK);
-    while (!cursor.at_end) {
-        ck_assert_int_eq(
-            mci_master_list(rig->master, mc_view_make(NULL, 0), &cursor, &page),
-            MC_OK);
-        for (uint32_t i = 0; i < page.count; i++) {
-            ck_assert_uint_lt(count, max);
-            lines[count++] = print_object(&page.rows[i]);
-        }
-    }
-    mci_page_fini(&page);
-    return count;
-}
-
-char *rig_state(struct rig *rig)
-{
-    enum { LINES_MAX = 4096 };
-    char **lines = calloc(LINES_MAX, sizeof *lines);
-    char *text = malloc(RIG_TEXT_MAX);
-    ck_assert(lines && text);
-    uint32_t count = print_objects(rig, lines, LINES_MAX);
-    qsort(lines, count, sizeof *lines, compare_lines);
-    struct mci_master_stats stats = rig_stats(rig);
-    size_t len = (size_t)snprintf(
-        text, RIG_TEXT_MAX,
-        "allocated %ju leased %ju quarantined %ju objects %ju attempts %ju "
-        "commits %ju evicted %ju groups %ju id %ju\n",
-        (uintmax_t)stats.allocated_bytes, (uintmax_t)stats.leased_only_bytes,
-        (uintmax_t)stats.quarantined_bytes, (uintmax_t)stats.objects,
-        (uintmax_t)stats.attempts, (uintmax_t)stats.commits,
-        (uintmax_t)stats.evicted_objects, (uintmax_t)stats.groups,
-        (uintmax_t)mci_event_log_last_id(rig->log));
-    for (uint32_t i = 0; i < count; i++) {
-        size_t more = strlen(lines[i]);
-        ck_assert_uint_lt(len + more, RIG_TEXT_MAX);
-        memcpy(text + len, lines[i], more + 1);
-        len += more;
-        free(lines[i]);
-    }
-    free(lines);
-    return text;
 }

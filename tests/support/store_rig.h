@@ -51,6 +51,8 @@ struct rig {
 };
 
 void rig_open(struct rig *rig, const struct rig_opts *opts);
+/* With the defaults, and one object in it. */
+void rig_open_with(struct rig *rig, const char *spec, uint64_t size);
 void rig_close(struct rig *rig);
 void rig_pass(struct rig *rig, uint64_t ms); /* time goes on */
 struct mci_call rig_call(const struct rig *rig);
@@ -97,12 +99,27 @@ uint64_t rig_remove_all(struct rig *rig, bool force);
 struct mc_probe rig_probe(struct rig *rig, const char *key);
 bool rig_has_tag(struct rig *rig, const char *key, const char *tag);
 struct mci_master_stats rig_stats(struct rig *rig);
+uint64_t rig_leased_only(struct rig *rig); /* bytes */
 enum mc_err rig_offload(struct rig *rig, const char *key);
 int64_t rig_disk_gone(struct rig *rig, const char *key);
 int64_t rig_clear_replica(struct rig *rig, const char *key);
 
+/* The ways in which a readable object that is leased ceases to be what its key
+ * gives. An upsert puts 64 bytes in its place. */
+enum rig_way {
+    RIG_BY_REMOVE, /* which a lease refuses, then by force */
+    RIG_BY_FORCE,
+    RIG_BY_REMOVE_ALL, /* of this one object */
+    RIG_BY_REGEX,
+    RIG_BY_UPSERT,
+    RIG_BY_CLEARING,
+    RIG_WAYS
+};
+void rig_unlink(struct rig *rig, const char *key, enum rig_way way);
+
 /* Sweeps until nothing is left to do. */
 void rig_sweep(struct rig *rig);
+void rig_pass_and_sweep(struct rig *rig, uint64_t ms);
 
 /* Puts prefix0, prefix1, ... of that size until there is no room that was
  * never used, at most max; returns how many. */
