@@ -31,6 +31,7 @@ static uint64_t ttl_ms = 10000;
 static uint8_t source[LEN];
 static uint8_t target[LEN];
 static const struct mc_view key = {"k", 1};
+static const struct mc_view read_key = {"r", 1};
 
 static void keep_quiet(void *ctx, enum mc_log_level level, const char *text)
 {
@@ -50,6 +51,18 @@ static struct mc_client *join(uint64_t segment_bytes, uint16_t port)
     return joined;
 }
 
+static void open_master(const struct process_rig_opts *opts)
+{
+    process_open(&process, opts);
+    ck_assert_int_eq(mci_event_log_attach(process.log), MC_OK);
+}
+
+static void close_master(void)
+{
+    mci_event_log_detach(process.log);
+    process_close(&process);
+}
+
 static void start(const struct mc_store_opts *store)
 {
     struct process_rig_opts opts = {.client_ttl_ms = ttl_ms};
@@ -57,8 +70,7 @@ static void start(const struct mc_store_opts *store)
     opts.store.eviction_high_watermark = 1.0;
     mc_log_set_sink(keep_quiet, NULL);
     stamp_fill(source, sizeof source, 17);
-    process_open(&process, &opts);
-    ck_assert_int_eq(mci_event_log_attach(process.log), MC_OK);
+    open_master(&opts);
     proxy = ctl_proxy_open(process.port);
     lender = join(MIB, ctl_proxy_port(proxy));
     client = join(MC_NONE, ctl_proxy_port(proxy));
@@ -75,8 +87,7 @@ static void stop(void)
     mc_client_close(client);
     mc_client_close(lender);
     ctl_proxy_close(proxy);
-    mci_event_log_detach(process.log);
-    process_close(&process);
+    close_master();
     mc_log_set_sink(NULL, NULL);
     mci_clock_fake(NULL);
     is_turned = false;
@@ -124,12 +135,14 @@ static int rule(enum ctl_way way, enum mci_op op, enum ctl_what what,
 
 /* ---- one session ------------------------------------------------------------- */
 
-static struct mc_put_session *put_open(struct mc_client *of, int64_t expected)
+static struct mc_put_session *
+put_open_with(struct mc_client *of, const struct mc_replicate_config *config,
+              int64_t expected)
 {
     const uint64_t size = LEN;
     struct mc_put_session *session = NULL;
     int64_t result = 7;
-    enum mc_err err = mc_client_put_sessions_open(of, &key, &size, NULL, 1,
+    enum mc_err err = mc_client_put_sessions_open(of, &key, &size, config, 1,
                                                   &session, &result);
     ck_assert(err == MC_OK || err == result);
     ck_assert_int_eq(result, expected);
@@ -137,34 +150,52 @@ static struct mc_put_session *put_open(struct mc_client *of, int64_t expected)
     return session;
 }
 
+static struct mc_put_session *put_open(struct mc_client *of, int64_t expected)
+{
+    return put_open_with(of, NULL, expected);
+}
+
+/* Into one of them, or out of the other. */
+static int64_t move(struct mc_put_session *put, struct mc_get_session *get,
+                    uint64_t offset, uint64_t len)
+{
+    const struct mc_fragment fragment = {(put ? source : target) + offset,
+                                         offset, len};
+    const struct mc_fragments fragments = {&fragment, 1};
+    int64_t result = 7;
+    ck_assert_int_eq(put ? mc_client_put_sessions_write(
+                               client, &put, &fragments, 1, 0, &result)
+                         : mc_client_get_sessions_read(client, &get, &fragments,
+                                                       1, 0, &result),
+                     MC_OK);
+    return result;
+}
+
 static int64_t put_write(struct mc_put_session *session, uint64_t offset,
                          uint64_t len)
 {
-    const struct mc_fragment fragment = {source + offset, offset, len};
-    const struct mc_fragments fragments = {&fragment, 1};
+    return move(session, NULL, offset, len);
+}
+
+static int64_t put_finish(struct mc_put_session *session, bool is_revoke,
+                          uint32_t timeout_ms)
+{
     int64_t result = 7;
-    ck_assert_int_eq(mc_client_put_sessions_write(client, &session, &fragments,
-                                                  1, 0, &result),
+    ck_assert_int_eq((is_revoke ? mc_client_put_sessions_revoke
+                                : mc_client_put_sessions_end)(
+                         client, &session, 1, timeout_ms, &result),
                      MC_OK);
     return result;
 }
 
 static int64_t put_end(struct mc_put_session *session, uint32_t timeout_ms)
 {
-    int64_t result = 7;
-    ck_assert_int_eq(
-        mc_client_put_sessions_end(client, &session, 1, timeout_ms, &result),
-        MC_OK);
-    return result;
+    return put_finish(session, false, timeout_ms);
 }
 
 static int64_t put_revoke(struct mc_put_session *session, uint32_t timeout_ms)
 {
-    int64_t result = 7;
-    ck_assert_int_eq(
-        mc_client_put_sessions_revoke(client, &session, 1, timeout_ms, &result),
-        MC_OK);
-    return result;
+    return put_finish(session, true, timeout_ms);
 }
 
 static struct mc_put_session *put_written(void)
@@ -174,12 +205,12 @@ static struct mc_put_session *put_written(void)
     return session;
 }
 
-static struct mc_get_session *get_open(int64_t expected)
+static struct mc_get_session *get_open(struct mc_view of, int64_t expected)
 {
     struct mc_get_session *session = NULL;
     int64_t result = 7;
     ck_assert_int_eq(
-        mc_client_get_sessions_open(client, &key, 1, &session, &result), MC_OK);
+        mc_client_get_sessions_open(client, &of, 1, &session, &result), MC_OK);
     ck_assert_int_eq(result, expected);
     return session;
 }
@@ -187,13 +218,7 @@ static struct mc_get_session *get_open(int64_t expected)
 static int64_t get_read(struct mc_get_session *session, uint64_t offset,
                         uint64_t len)
 {
-    const struct mc_fragment fragment = {target + offset, offset, len};
-    const struct mc_fragments fragments = {&fragment, 1};
-    int64_t result = 7;
-    ck_assert_int_eq(mc_client_get_sessions_read(client, &session, &fragments,
-                                                 1, 0, &result),
-                     MC_OK);
-    return result;
+    return move(NULL, session, offset, len);
 }
 
 static enum mc_object_state state(void)
@@ -383,7 +408,7 @@ START_TEST(a_lease_is_renewed_for_an_hour)
     turn_clock();
     start(&store);
     ck_assert_int_eq(mc_client_put(client, key, source, LEN, NULL), MC_OK);
-    struct mc_get_session *session = get_open(MC_OK);
+    struct mc_get_session *session = get_open(key, MC_OK);
     ck_assert_int_eq(mc_client_remove(lender, key, true), MC_OK);
     uint64_t begun_ns = now_ns;
     while (now_ns - begun_ns < 3300 * MCI_NS_PER_S) {
@@ -397,27 +422,30 @@ START_TEST(a_lease_is_renewed_for_an_hour)
     pass(400000);
     ck_assert_int_eq(get_read(session, 0, LEN), MC_ERR_LEASE_EXPIRED);
     mc_client_get_sessions_close(client, &session, 1);
-    (void)get_open(MC_ERR_OBJECT_NOT_FOUND);
+    (void)get_open(key, MC_ERR_OBJECT_NOT_FOUND);
     stop();
 }
 END_TEST
 
 /* ---- owners ------------------------------------------------------------------------ */
 
+/* Of two layers, the first one is read and written. */
+static void begin_both(struct mc_get_session **reading,
+                       struct mc_put_session **writing)
+{
+    ck_assert_int_eq(mc_client_put(client, read_key, source, LEN, NULL), MC_OK);
+    *reading = get_open(read_key, MC_OK);
+    *writing = put_open(client, MC_OK);
+    ck_assert_int_eq(get_read(*reading, 0, PAGE), PAGE);
+    ck_assert_int_eq(put_write(*writing, 0, PAGE), PAGE);
+}
+
 START_TEST(an_owner_that_goes_between_layers_is_told_of)
 {
+    struct mc_get_session *reading;
+    struct mc_put_session *writing;
     start_plain();
-    ck_assert_int_eq(mc_client_put(client, mc_view_str("r"), source, LEN, NULL),
-                     MC_OK);
-    const struct mc_view read_key = mc_view_str("r");
-    struct mc_get_session *reading = NULL;
-    int64_t result = 7;
-    ck_assert_int_eq(
-        mc_client_get_sessions_open(client, &read_key, 1, &reading, &result),
-        MC_OK);
-    struct mc_put_session *writing = put_open(client, MC_OK);
-    ck_assert_int_eq(get_read(reading, 0, PAGE), PAGE);
-    ck_assert_int_eq(put_write(writing, 0, PAGE), PAGE);
+    begin_both(&reading, &writing);
     mc_client_close(lender);
     lender = join(MIB, process.port);
     ck_assert_int_lt(get_read(reading, PAGE, PAGE), 0);
@@ -444,21 +472,12 @@ static uint64_t renewals(struct mc_client *of)
 START_TEST(sessions_do_not_outlive_their_master)
 {
     const struct process_rig_opts opts = {.client_ttl_ms = ttl_ms};
-    const struct mc_view read_key = mc_view_str("r");
-    struct mc_get_session *reading = NULL;
-    int64_t result = 7;
+    struct mc_get_session *reading;
+    struct mc_put_session *writing;
     start_plain();
-    ck_assert_int_eq(mc_client_put(client, read_key, source, LEN, NULL), MC_OK);
-    ck_assert_int_eq(
-        mc_client_get_sessions_open(client, &read_key, 1, &reading, &result),
-        MC_OK);
-    struct mc_put_session *writing = put_open(client, MC_OK);
-    ck_assert_int_eq(get_read(reading, 0, PAGE), PAGE);
-    ck_assert_int_eq(put_write(writing, 0, PAGE), PAGE);
-    mci_event_log_detach(process.log);
-    process_close(&process);
-    process_open(&process, &opts);
-    ck_assert_int_eq(mci_event_log_attach(process.log), MC_OK);
+    begin_both(&reading, &writing);
+    close_master();
+    open_master(&opts);
     ctl_proxy_target(proxy, process.port);
     ctl_proxy_cut(proxy);
     ck_assert(AWAIT(renewals(client) > 0 && renewals(lender) > 0));
@@ -478,15 +497,10 @@ END_TEST
 START_TEST(two_copies_are_written)
 {
     const struct mc_replicate_config two = {.replica_num = 2};
-    const uint64_t size = LEN;
-    struct mc_put_session *session = NULL;
-    int64_t result = 7;
     uint64_t read = 0;
     start_plain();
     struct mc_client *other = join(MIB, process.port);
-    ck_assert_int_eq(mc_client_put_sessions_open(client, &key, &size, &two, 1,
-                                                 &session, &result),
-                     MC_OK);
+    struct mc_put_session *session = put_open_with(client, &two, MC_OK);
     ck_assert_int_eq(put_write(session, 0, LEN / 2), (int64_t)(LEN / 2));
     ck_assert_int_eq(put_write(session, LEN / 2, LEN / 2), (int64_t)(LEN / 2));
     ck_assert_int_eq(put_end(session, 0), 0);
