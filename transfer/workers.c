@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "workers.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "mc_log.h"
 #include "mci_alloc.h"
+#include "mci_bell.h"
 #include "mci_list.h"
 #include "rows.h"
 
@@ -37,29 +34,18 @@ struct mci_worker_pool {
     struct mci_link done;
     uint32_t batches; /* all that were not freed */
     bool stops;
-    int eventfd; /* -1: not made yet */
+    struct mci_bell bell; /* rings while done is not empty */
     uint32_t thread_count;
     pthread_t *threads; /* opts.workers of them */
 };
 
 /* ---- completions ------------------------------------------------------- */
 
-static void raise_eventfd(const struct mci_worker_pool *pool)
+/* The lock is held. */
+static void settle_bell(const struct mci_worker_pool *pool)
 {
-    uint64_t one = 1;
-    if (pool->eventfd >= 0 &&
-        write(pool->eventfd, &one, sizeof one) != (ssize_t)sizeof one) {
-        mc_log(MC_LOG_DEBUG, "transfer: eventfd: %s", strerror(errno));
-    }
-}
-
-/* Readable while done is not empty; the lock is held. */
-static void settle_eventfd(const struct mci_worker_pool *pool)
-{
-    uint64_t count;
-    if (pool->eventfd >= 0 && mci_list_is_empty(&pool->done) &&
-        read(pool->eventfd, &count, sizeof count) < 0 && errno != EAGAIN) {
-        mc_log(MC_LOG_DEBUG, "transfer: eventfd: %s", strerror(errno));
+    if (mci_list_is_empty(&pool->done)) {
+        mci_bell_silence(&pool->bell);
     }
 }
 
@@ -77,7 +63,7 @@ static void complete(struct mc_transfer_batch *batch, enum mc_err err)
     }
     mci_list_push_back(&pool->done, &batch->link);
     if (was_empty) {
-        raise_eventfd(pool);
+        mci_bell_ring(&pool->bell);
     }
 }
 
@@ -163,7 +149,7 @@ enum mc_err mci_workers_create(struct mc_transfer *transfer,
         goto err_destroy_lock;
     }
     pool->transfer = transfer;
-    pool->eventfd = -1;
+    mci_bell_init(&pool->bell);
     mci_list_init(&pool->queued);
     mci_list_init(&pool->running);
     mci_list_init(&pool->done);
@@ -211,9 +197,7 @@ void mci_workers_destroy(struct mci_worker_pool *pool)
         mci_list_remove(&batch->link);
         free_batch(batch);
     }
-    if (pool->eventfd >= 0) {
-        (void)close(pool->eventfd);
-    }
+    mci_bell_fini(&pool->bell);
     (void)pthread_cond_destroy(&pool->work);
     (void)pthread_mutex_destroy(&pool->lock);
     mci_free(pool->threads);
@@ -327,7 +311,7 @@ enum mc_err mc_transfer_wait(struct mc_transfer_batch *batch)
         (void)pthread_cond_wait(&batch->finished, &pool->lock);
     }
     mci_list_remove(&batch->link);
-    settle_eventfd(pool);
+    settle_bell(pool);
     pool->batches--;
     (void)pthread_mutex_unlock(&pool->lock);
     enum mc_err err = batch->err;
@@ -352,7 +336,7 @@ size_t mc_transfer_poll(struct mc_transfer *transfer, void **ctxs_out,
         pool->batches--;
         free_batch(batch);
     }
-    settle_eventfd(pool);
+    settle_bell(pool);
     (void)pthread_mutex_unlock(&pool->lock);
     return count;
 }
@@ -364,13 +348,7 @@ int mc_transfer_eventfd(struct mc_transfer *transfer)
         return -1;
     }
     (void)pthread_mutex_lock(&pool->lock);
-    if (pool->eventfd < 0) {
-        pool->eventfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        if (!mci_list_is_empty(&pool->done)) {
-            raise_eventfd(pool);
-        }
-    }
-    int fd = pool->eventfd;
+    int fd = mci_bell_fd(&pool->bell, !mci_list_is_empty(&pool->done));
     (void)pthread_mutex_unlock(&pool->lock);
     return fd;
 }
