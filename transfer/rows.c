@@ -3,6 +3,7 @@
 
 #include "mci_alloc.h"
 #include "mci_clock.h"
+#include "mci_transfer.h"
 #include "target.h"
 
 #define ROWS_ON_STACK 64
@@ -252,15 +253,22 @@ static enum mc_err run(const struct mci_rows *rows)
 
 static const _Atomic int never;
 
-enum mc_err mc_transfer_run(struct mc_transfer *transfer,
-                            struct mc_transfer_row *rows, size_t count,
-                            uint64_t deadline_ns)
+enum mc_err mci_transfer_run(struct mc_transfer *transfer,
+                             struct mc_transfer_row *rows, size_t count,
+                             uint64_t deadline_ns, const _Atomic int *canceled)
 {
     return run(&(struct mci_rows){.transfer = transfer,
                                   .rows = rows,
                                   .count = count,
                                   .deadline_ns = deadline_ns,
-                                  .canceled = &never});
+                                  .canceled = canceled});
+}
+
+enum mc_err mc_transfer_run(struct mc_transfer *transfer,
+                            struct mc_transfer_row *rows, size_t count,
+                            uint64_t deadline_ns)
+{
+    return mci_transfer_run(transfer, rows, count, deadline_ns, &never);
 }
 
 enum mc_err mc_transfer_seal(struct mc_transfer *transfer,
