@@ -3,7 +3,7 @@
  *
  * Every fallible call returns an enum mc_err; MC_OK is 0, all others are
  * negative. The numbers are those that users of Mooncake Store test for
- * (its published error table); MC_ERR_NOMEM is ours. The scope of a code says
+ * (its published error table); MC_ERR_NOMEM and MC_ERR_CANCELED are ours. The scope of a code says
  * how much is lost, so that a caller can react by it alone.
  * Threads: any thread.
  */
@@ -36,6 +36,7 @@ enum mc_err_scope {
     X(MC_ERR_INTERNAL_ERROR, -1, CALL, "internal error")                       \
     X(MC_ERR_BUFFER_OVERFLOW, -10, CALL, "buffer too small")                   \
     X(MC_ERR_NOMEM, -11, CALL, "out of memory")                                \
+    X(MC_ERR_CANCELED, -12, CALL, "canceled")                                  \
     X(MC_ERR_SHARD_INDEX_OUT_OF_RANGE, -100, CALL, "shard index out of range") \
     X(MC_ERR_SEGMENT_NOT_FOUND, -101, CALL, "segment not found")               \
     X(MC_ERR_SEGMENT_ALREADY_EXISTS, -102, CALL, "segment already exists")     \

@@ -47,6 +47,37 @@ struct mci_call mci_client_call(const struct mc_client *client);
 struct mci_call mci_client_call_until(const struct mc_client *client,
                                       uint64_t deadline_ns);
 
+/* How long a call goes on, where its client's settings do not say. */
+struct mci_until {
+    uint64_t deadline_ns;     /* 0: none but theirs */
+    const _Atomic int *stops; /* not 0: it ends soon, and what it had not done
+                                 answers -12; NULL: nobody stops it */
+};
+
+static inline bool mci_until_stops(const struct mci_until *until)
+{
+    return until->stops && atomic_load(until->stops) != 0;
+}
+
+/* The earlier one. */
+static inline uint64_t mci_until_most(const struct mci_until *until,
+                                      uint64_t deadline_ns)
+{
+    return until->deadline_ns && until->deadline_ns < deadline_ns
+               ? until->deadline_ns
+               : deadline_ns;
+}
+
+/* Of a call that moves bytes; 0: the client's time for that. */
+static inline struct mci_until mci_until_timeout(const struct mc_client *client,
+                                                 uint32_t timeout_ms)
+{
+    return (struct mci_until){
+        .deadline_ns = mci_clock_deadline(
+            mci_clock_ns(),
+            timeout_ms ? timeout_ms : client->transfer_timeout_ms)};
+}
+
 /* Puts a refusal into every row and returns it. */
 enum mc_err mci_client_refuse(int64_t *results, size_t count, enum mc_err err);
 

@@ -2,6 +2,7 @@
 /* client_attempts.c - see the header. */
 #include "client_attempts.h"
 
+#define STOPPED_MS 2000 /* for proofs, when nobody waits for the bytes */
 #define LONG_BYTES (8 * UINT64_C(1048576)) /* grants may have to be renewed */
 
 static enum mc_err failure_of(enum mc_err err)
@@ -125,20 +126,46 @@ static void note_ways(struct mci_attempts *attempts)
     }
 }
 
+/* What was collected has not gone. */
+static void abandon(struct mci_attempts *attempts)
+{
+    for (size_t m = 0; m < attempts->run.count; m++) {
+        row_of(attempts, m)->err = MC_ERR_CANCELED;
+    }
+    mci_run_clear(&attempts->run);
+}
+
+static void seal_what_failed(struct mci_attempts *attempts,
+                             uint64_t deadline_ns)
+{
+    uint64_t now_ns = mci_clock_ns();
+    uint64_t soon_ns = mci_clock_deadline(now_ns, STOPPED_MS);
+    attempts->is_out_of_time |= now_ns >= deadline_ns;
+    if (mci_mover_stops(&attempts->run.mover) && soon_ns < deadline_ns) {
+        deadline_ns = soon_ns;
+    }
+    seal(attempts, deadline_ns);
+}
+
 static void go(struct mci_attempts *attempts, uint64_t deadline_ns)
 {
     struct mci_run *run = &attempts->run;
     bool any_failed = false;
+    if (mci_mover_stops(&run->mover)) {
+        abandon(attempts);
+        return;
+    }
     mci_run_go(run, deadline_ns);
     for (size_t m = 0; m < run->count; m++) {
         if (run->moves[m].err != MC_OK) {
-            row_of(attempts, m)->err = failure_of(run->moves[m].err);
+            row_of(attempts, m)->err = mci_mover_stops(&run->mover)
+                                           ? MC_ERR_CANCELED
+                                           : failure_of(run->moves[m].err);
             any_failed = true;
         }
     }
     if (run->mover.targets && any_failed && attempts->is_whole) {
-        attempts->is_out_of_time |= mci_clock_ns() >= deadline_ns;
-        seal(attempts, deadline_ns);
+        seal_what_failed(attempts, deadline_ns);
     }
     if (run->mover.targets && attempts->is_whole) {
         note_receipts(attempts);
@@ -152,7 +179,10 @@ void mci_attempts_move(struct mci_attempts *attempts, uint64_t deadline_ns)
 {
     const struct mci_run *run = &attempts->run;
     for (size_t p = 0; p < attempts->part_count; p++) {
-        if (attempts->rows[attempts->parts[p].row].err == MC_OK) {
+        struct mci_write_row *row = &attempts->rows[attempts->parts[p].row];
+        if (row->err == MC_OK && mci_mover_stops(&run->mover)) {
+            row->err = MC_ERR_CANCELED;
+        } else if (row->err == MC_OK) {
             add_part(attempts, p, deadline_ns);
         }
         if (run->room - run->count < attempts->places_most) {

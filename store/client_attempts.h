@@ -25,8 +25,8 @@ struct mci_attempts {
     bool is_out_of_time; /* out: an owner was waited for as long as may be */
 };
 
-/* Moves the parts of all rows that have no code. A row of which any place or
- * part failed holds a code; whole ones hold receipts, and are in doubt where
+/* Moves the parts of all rows that have no code, until the mover is stopped. A row
+ * of which any place or part failed or was left holds a code; whole ones hold receipts, and are in doubt where
  * bytes may still land. */
 void mci_attempts_move(struct mci_attempts *attempts, uint64_t deadline_ns);
 #endif

@@ -149,19 +149,31 @@ static enum mc_err aim_list(struct mci_reading *reading, size_t i,
 static const struct mci_reading_ops into_lists = {
     .key = key_at, .aim = aim_list, .settle = settle_result};
 
+enum mc_err mci_get_into_lists(struct mc_client *client,
+                               const struct mc_view *keys,
+                               const struct mc_spans *buffers, size_t count,
+                               const struct mci_until *until,
+                               int64_t *results_out)
+{
+    struct mci_reading reading = {.ops = &into_lists,
+                                  .client = client,
+                                  .keys = keys,
+                                  .lists = buffers,
+                                  .until = *until,
+                                  .results = results_out};
+    return read_rows(&reading, buffers, count);
+}
+
 /* The nearest copy is taken first whatever is preferred. */
 enum mc_err mc_client_batch_get_into_multi_buffers(
     struct mc_client *client, const struct mc_view *keys,
     const struct mc_spans *buffers, size_t count, bool prefer_same_node,
     int64_t *results_out)
 {
-    struct mci_reading reading = {.ops = &into_lists,
-                                  .client = client,
-                                  .keys = keys,
-                                  .lists = buffers,
-                                  .results = results_out};
+    const struct mci_until until = {.stops = NULL};
     (void)prefer_same_node;
-    return read_rows(&reading, buffers, count);
+    return mci_get_into_lists(client, keys, buffers, count, &until,
+                              results_out);
 }
 
 /* ---- into lists that are filled -------------------------------------------- */

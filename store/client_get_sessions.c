@@ -364,21 +364,18 @@ static enum mc_err read_all(struct mci_reading *reading, size_t count)
     return err;
 }
 
-enum mc_err mc_client_get_sessions_read(struct mc_client *client,
-                                        struct mc_get_session *const *sessions,
-                                        const struct mc_fragments *fragments,
-                                        size_t count, uint32_t timeout_ms,
-                                        int64_t *results_out)
+enum mc_err mci_get_sessions_read(struct mc_client *client,
+                                  struct mc_get_session *const *sessions,
+                                  const struct mc_fragments *fragments,
+                                  size_t count, const struct mci_until *until,
+                                  int64_t *results_out)
 {
-    struct mci_reading reading = {
-        .ops = &into_fragments,
-        .client = client,
-        .sessions = sessions,
-        .fragments = fragments,
-        .deadline_ns = mci_clock_deadline(
-            mci_clock_ns(),
-            timeout_ms ? timeout_ms : client->transfer_timeout_ms),
-        .results = results_out};
+    struct mci_reading reading = {.ops = &into_fragments,
+                                  .client = client,
+                                  .sessions = sessions,
+                                  .fragments = fragments,
+                                  .until = *until,
+                                  .results = results_out};
     enum mc_err err = mci_client_check_rows(sessions, results_out, count);
     if (err == MC_OK && count > 0 && !fragments) {
         err = MC_ERR_INVALID_PARAMS;
@@ -387,6 +384,17 @@ enum mc_err mc_client_get_sessions_read(struct mc_client *client,
         err = read_all(&reading, count);
     }
     return err != MC_OK ? mci_client_refuse(results_out, count, err) : MC_OK;
+}
+
+enum mc_err mc_client_get_sessions_read(struct mc_client *client,
+                                        struct mc_get_session *const *sessions,
+                                        const struct mc_fragments *fragments,
+                                        size_t count, uint32_t timeout_ms,
+                                        int64_t *results_out)
+{
+    const struct mci_until until = mci_until_timeout(client, timeout_ms);
+    return mci_get_sessions_read(client, sessions, fragments, count, &until,
+                                 results_out);
 }
 
 /* ---- closing ----------------------------------------------------------------------- */

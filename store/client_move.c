@@ -7,11 +7,12 @@
 #include "client_spans.h"
 #include "client_targets.h"
 #include "mc_log.h"
+#include "mci_transfer.h"
 
-enum mc_err mci_mover_begin(struct mc_client *client,
+enum mc_err mci_mover_begin(struct mc_client *client, const _Atomic int *stops,
                             struct mci_mover *mover_out)
 {
-    *mover_out = (struct mci_mover){.client = client};
+    *mover_out = (struct mci_mover){.client = client, .stops = stops};
     return client->outside ? mci_mover_again(mover_out) : MC_OK;
 }
 
@@ -137,13 +138,15 @@ static void copy_row(uint8_t *memory, struct mc_transfer_row *row)
 void mci_mover_run(struct mci_mover *mover, struct mc_transfer_row *rows,
                    size_t count, uint64_t deadline_ns)
 {
+    static const _Atomic int never;
     if (mover->targets) {
-        (void)mc_transfer_run(mci_outside_transfer(mover->client->outside),
-                              rows, count, deadline_ns);
+        (void)mci_transfer_run(mci_outside_transfer(mover->client->outside),
+                               rows, count, deadline_ns,
+                               mover->stops ? mover->stops : &never);
         return; /* rows tell */
     }
     uint8_t *base = mover->client->segment.base;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && !mci_mover_stops(mover); i++) {
         copy_row(base + rows[i].offset, &rows[i]);
     }
 }

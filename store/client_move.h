@@ -19,10 +19,17 @@ struct mci_mover {
     struct mc_client *client;
     struct mci_target_set *targets; /* NULL: embedded */
     uint64_t incarnation;           /* that grants of this call are made for */
+    const _Atomic int *stops;       /* as mci_until */
 };
+
+static inline bool mci_mover_stops(const struct mci_mover *mover)
+{
+    return mover->stops && atomic_load(mover->stops) != 0;
+}
 
 /* Errors: -11. */
 MC_CHECK_RESULT enum mc_err mci_mover_begin(struct mc_client *client,
+                                            const _Atomic int *stops,
                                             struct mci_mover *mover_out);
 /* Who this client is may have changed since; before each request whose grants
  * are used. Errors: -11; the mover is as it was. */
@@ -57,7 +64,8 @@ MC_CHECK_RESULT enum mc_err mci_mover_aim(struct mci_mover *mover,
 /* Tells of a row that failed, at debug level. */
 void mci_mover_note(const struct mc_transfer_row *row);
 
-/* As mc_transfer_run and mc_transfer_seal. */
+/* As mc_transfer_run and mc_transfer_seal; run returns soon when the call is
+ * stopped. */
 void mci_mover_run(struct mci_mover *mover, struct mc_transfer_row *rows,
                    size_t count, uint64_t deadline_ns);
 void mci_mover_seal(struct mci_mover *mover, struct mc_transfer_row *rows,

@@ -364,7 +364,7 @@ enum mc_err mci_put_sessions_finish(const struct mci_put_finish *asked,
     enum mc_err err =
         mci_client_check_rows(asked->sessions, results_out, asked->count);
     if (err == MC_OK && asked->count > 0) {
-        err = mci_mover_begin(asked->client, &ending.mover);
+        err = mci_mover_begin(asked->client, NULL, &ending.mover);
     }
     if (err != MC_OK || asked->count == 0) {
         return mci_client_refuse(results_out, asked->count, err);

@@ -4,6 +4,7 @@
 
 #include "client_attempts.h"
 #include "client_sessions.h"
+#include "client_write.h"
 #include "mci_alloc.h"
 
 #define SLICE_ROWS 1024
@@ -177,7 +178,7 @@ struct writing {
     size_t count;
     int64_t *results;
     struct mci_memory_use use;
-    uint64_t deadline_ns;
+    struct mci_until until;
     /* A slice of rows. */
     size_t first;
     size_t row_count;
@@ -298,7 +299,7 @@ static void write_slice(struct writing *writing)
         begin_row(writing, r, at);
         at += fragments_of(writing, writing->first + r);
     }
-    mci_attempts_move(moving, writing->deadline_ns);
+    mci_attempts_move(moving, writing->until.deadline_ns);
     mci_sessions_lock(sessions);
     for (size_t r = 0; r < writing->row_count; r++) {
         if (writing->begun[r].is_begun) {
@@ -396,36 +397,46 @@ static void hold_all(const struct writing *writing)
     mci_sessions_unlock(sessions);
 }
 
-enum mc_err mc_client_put_sessions_write(struct mc_client *client,
-                                         struct mc_put_session *const *sessions,
-                                         const struct mc_fragments *fragments,
-                                         size_t count, uint32_t timeout_ms,
-                                         int64_t *results_out)
+enum mc_err mci_put_sessions_write(struct mc_client *client,
+                                   struct mc_put_session *const *sessions,
+                                   const struct mc_fragments *fragments,
+                                   size_t count, const struct mci_until *until,
+                                   int64_t *results_out)
 {
     struct writing writing = {.client = client,
                               .sessions = sessions,
                               .fragments = fragments,
                               .count = count,
                               .results = results_out,
+                              .until = *until,
                               .moving = {.places_most = MCI_REPLICAS_MAX}};
     enum mc_err err = mci_client_check_rows(sessions, results_out, count);
     if (err == MC_OK && count > 0 && !fragments) {
         err = MC_ERR_INVALID_PARAMS;
     }
     if (err == MC_OK && count > 0) {
-        err = mci_mover_begin(client, &writing.moving.run.mover);
+        err = mci_mover_begin(client, until->stops, &writing.moving.run.mover);
     }
     if (err != MC_OK || count == 0) {
         return mci_client_refuse(results_out, count, err);
     }
-    writing.deadline_ns = mci_clock_deadline(
-        mci_clock_ns(), timeout_ms ? timeout_ms : client->transfer_timeout_ms);
     hold_all(&writing);
     err = write_all(&writing);
     mci_put_sessions_release(&client->sessions, sessions, count);
     mci_mover_end(&writing.moving.run.mover);
     mci_memory_release(&client->memory, &writing.use);
     return err != MC_OK ? mci_client_refuse(results_out, count, err) : MC_OK;
+}
+
+enum mc_err mc_client_put_sessions_write(struct mc_client *client,
+                                         struct mc_put_session *const *sessions,
+                                         const struct mc_fragments *fragments,
+                                         size_t count, uint32_t timeout_ms,
+                                         int64_t *results_out)
+{
+    const struct mci_until until = mci_until_timeout(client, timeout_ms);
+    return mci_put_sessions_write(client, sessions, fragments, count, &until,
+                                  results_out);
 }
 
 bool mc_client_put_session_hole(struct mc_client *client,

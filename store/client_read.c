@@ -115,7 +115,8 @@ enum mc_err mci_read(struct mci_reading *reading, size_t count)
     if (count == 0) {
         return MC_OK;
     }
-    enum mc_err err = mci_mover_begin(reading->client, &slice.run.mover);
+    enum mc_err err = mci_mover_begin(reading->client, reading->until.stops,
+                                      &slice.run.mover);
     if (err != MC_OK) {
         return err;
     }

@@ -59,9 +59,9 @@ struct mci_reading {
     struct mc_get_session *const *sessions;
     const struct mc_fragments *fragments;
     struct mci_session_use *session_uses;
-    uint64_t deadline_ns; /* 0: the client's time for each slice */
-    bool *touched;        /* per row: bytes of it may have come into memory;
-                             NULL: nobody asks */
+    struct mci_until until; /* no deadline: the client's time for each slice */
+    bool *touched;          /* per row: bytes of it may have come into memory;
+                               NULL: nobody asks */
     struct mc_span *made;
     struct mc_buffer *lent;
     void *buffer;
@@ -72,9 +72,20 @@ struct mci_reading {
 MC_CHECK_RESULT enum mc_err mci_read(struct mci_reading *reading, size_t count);
 
 /* Reads objects whole into lists that they fill: any other size answers -600, and
- * no byte is moved. keys, lists, results; deadline_ns, touched if they matter. */
+ * no byte is moved. keys, lists, results; until, touched if they matter. */
 MC_CHECK_RESULT enum mc_err mci_read_exact(struct mci_reading *reading,
                                            size_t count);
+/* mc_client_batch_get_into_multi_buffers and mc_client_get_sessions_read, until
+ * something else than their client's settings say. */
+MC_CHECK_RESULT enum mc_err
+mci_get_into_lists(struct mc_client *client, const struct mc_view *keys,
+                   const struct mc_spans *buffers, size_t count,
+                   const struct mci_until *until, int64_t *results_out);
+MC_CHECK_RESULT enum mc_err
+mci_get_sessions_read(struct mc_client *client,
+                      struct mc_get_session *const *sessions,
+                      const struct mc_fragments *fragments, size_t count,
+                      const struct mci_until *until, int64_t *results_out);
 
 size_t mci_reading_pieces(const struct mci_reading *reading, size_t i);
 

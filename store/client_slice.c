@@ -76,7 +76,7 @@ static void take_lease(struct mci_slice *slice, size_t r, uint64_t sent_ns)
 
 static void set_deadline(struct mci_slice *slice, uint64_t now_ns)
 {
-    uint64_t given_ns = slice->reading->deadline_ns;
+    uint64_t given_ns = slice->reading->until.deadline_ns;
     slice->now_ns = now_ns;
     slice->deadline_ns =
         given_ns
@@ -106,7 +106,7 @@ static void ask(struct mci_slice *slice)
     const struct mci_master_link *link = &client_of(slice)->link;
     const struct mci_reading *reading = slice->reading;
     const struct mci_call call =
-        mci_client_call_until(client_of(slice), reading->deadline_ns);
+        mci_client_call_until(client_of(slice), reading->until.deadline_ns);
     for (size_t r = 0; r < slice->count; r++) {
         slice->rows[r].key = reading->ops->key(reading, slice->first + r);
         slice->rows[r].want_hold = is_here(slice);
@@ -121,6 +121,14 @@ static void ask(struct mci_slice *slice)
         take_lease(slice, r, call.now_ns);
     }
     set_deadline(slice, call.now_ns);
+}
+
+/* Instead of asking, when it would be for nothing. */
+static void leave_out(struct mci_slice *slice)
+{
+    for (size_t r = 0; r < slice->count; r++) {
+        slice->rows[r] = (struct mci_read_row){.err = MC_ERR_CANCELED};
+    }
 }
 
 /* All pieces of the row begin anew. */
@@ -169,8 +177,8 @@ static void restart(struct mci_slice *slice, size_t r)
 static void ask_again(struct mci_slice *slice, size_t r)
 {
     const struct mci_master_link *link = &client_of(slice)->link;
-    const struct mci_call call =
-        mci_client_call_until(client_of(slice), slice->reading->deadline_ns);
+    const struct mci_call call = mci_client_call_until(
+        client_of(slice), slice->reading->until.deadline_ns);
     struct mci_read_row row = {.key = slice->rows[r].key};
     enum mc_err err = mci_mover_again(&slice->run.mover);
     if (err == MC_OK) {
@@ -380,11 +388,22 @@ static void collect(struct mci_slice *slice, struct mci_piece *piece)
     }
 }
 
+/* What was collected has not gone. */
+static void abandon(struct mci_slice *slice)
+{
+    mci_run_clear(&slice->run);
+    for (size_t i = 0; i < slice->piece_count; i++) {
+        finish(slice, &slice->pieces[i], MC_ERR_CANCELED);
+    }
+}
+
 static void move_pieces(struct mci_slice *slice)
 {
     while (slice->left > 0) {
         for (size_t i = 0; i < slice->piece_count && slice->left > 0; i++) {
-            if (!slice->pieces[i].is_done) {
+            if (mci_until_stops(&slice->reading->until)) {
+                abandon(slice);
+            } else if (!slice->pieces[i].is_done) {
                 collect(slice, &slice->pieces[i]);
             }
         }
@@ -421,6 +440,8 @@ void mci_slice_read(struct mci_slice *slice)
     run(slice); /* begins an empty one */
     if (is_known(slice)) {
         recall(slice);
+    } else if (mci_until_stops(&slice->reading->until)) {
+        leave_out(slice);
     } else {
         ask(slice);
     }

@@ -135,6 +135,7 @@ static void set_part(struct slice *slice, size_t r)
 
 static void move_slice(struct slice *slice)
 {
+    const struct mci_writing *writing = slice->writing;
     struct mci_attempts *moving = &slice->moving;
     uint64_t now_ns =
         moving->run.mover.targets ? mci_clock_ns() : slice->call.now_ns;
@@ -144,15 +145,15 @@ static void move_slice(struct slice *slice)
             set_part(slice, r);
         }
     }
-    mci_attempts_move(moving,
-                      mci_clock_deadline(
-                          now_ns, slice->writing->client->transfer_timeout_ms));
+    uint64_t most_ns =
+        mci_clock_deadline(now_ns, writing->client->transfer_timeout_ms);
+    mci_attempts_move(moving, mci_until_most(&writing->until, most_ns));
 }
 
 /* ---- ending -------------------------------------------------------------- */
 
 /* A master that did not answer the end has its chance, but not for as long
- * again. */
+ * again; nor has a call that has a deadline of its own. */
 static struct mci_call take_back_call(const struct slice *slice,
                                       const struct mci_write_row *rows,
                                       size_t count)
@@ -162,6 +163,7 @@ static struct mci_call take_back_call(const struct slice *slice,
     for (size_t i = 0; i < count; i++) {
         bool is_unheard =
             rows[i].err == MC_ERR_RPC_FAIL || rows[i].err == MC_ERR_RPC_TIMEOUT;
+        is_unheard |= slice->writing->until.deadline_ns != 0;
         if (is_unheard && slice->moving.run.mover.targets &&
             soon_ns < call.deadline_ns) {
             call.deadline_ns = soon_ns;
@@ -224,7 +226,8 @@ static void end(struct slice *slice)
         return;
     }
     if (slice->moving.run.mover.targets) {
-        slice->call = mci_client_call(slice->writing->client);
+        slice->call = mci_client_call_until(slice->writing->client,
+                                            slice->writing->until.deadline_ns);
     }
     enum mc_err err =
         link->ops->put_end(link->ctx, &slice->call, slice->rows, slice->count);
@@ -257,23 +260,39 @@ static int64_t answer_of(const struct slice *slice, size_t i)
                                                : rows[i].err;
 }
 
+static enum mc_err may_begin(const struct mci_writing *writing)
+{
+    const struct mci_until *until = &writing->until;
+    if (mci_until_stops(until)) {
+        return MC_ERR_CANCELED;
+    }
+    return until->deadline_ns && mci_clock_ns() >= until->deadline_ns
+               ? MC_ERR_RPC_TIMEOUT
+               : MC_OK;
+}
+
 /* Errors: the master refused the slice as a whole, or was not heard of; then
  * every row holds it. */
 static enum mc_err write_slice(struct slice *slice)
 {
-    enum mc_err err = mci_mover_again(&slice->moving.run.mover);
-    if (err != MC_OK) {
-        return mci_client_refuse(&slice->writing->results[slice->first],
-                                 slice->count, err);
+    const struct mci_writing *writing = slice->writing;
+    enum mc_err err = may_begin(writing);
+    if (err == MC_OK) {
+        err = mci_mover_again(&slice->moving.run.mover);
     }
-    slice->call = mci_client_call(slice->writing->client);
+    if (err != MC_OK) {
+        return mci_client_refuse(&writing->results[slice->first], slice->count,
+                                 err);
+    }
+    slice->call =
+        mci_client_call_until(writing->client, writing->until.deadline_ns);
     err = start(slice);
     if (err == MC_OK) {
         move_slice(slice);
         end(slice);
     }
     for (size_t i = 0; i < slice->count; i++) {
-        slice->writing->results[slice->first + i] = answer_of(slice, i);
+        writing->results[slice->first + i] = answer_of(slice, i);
     }
     return err;
 }
@@ -347,6 +366,7 @@ static enum mc_err write_slice_out(struct slice *slice)
     uint64_t until_ns =
         client->outside ? mci_clock_deadline(mci_clock_ns(), client->timeout_ms)
                         : 0;
+    until_ns = mci_until_most(&slice->writing->until, until_ns);
     slice->moving.is_out_of_time = false;
     enum mc_err err = write_slice(slice);
     if (err == MC_OK && client->outside) {
@@ -434,7 +454,8 @@ static enum mc_err write_rows(struct mci_writing *writing, size_t count)
         .writing = writing,
         .moving = {.is_whole = true,
                    .places_most = mci_client_replicas(writing->config)}};
-    enum mc_err err = mci_mover_begin(writing->client, &slice.moving.run.mover);
+    enum mc_err err = mci_mover_begin(writing->client, writing->until.stops,
+                                      &slice.moving.run.mover);
     if (err == MC_OK) {
         err = count == 1 ? write_one(&slice) : write_many(&slice, count);
     }

@@ -25,10 +25,20 @@ struct mci_writing {
     const struct mc_span *spans;
     const struct mc_spans *lists;
     struct mci_memory_use use;
+    struct mci_until until;
 };
 
-/* results: as mc_client_batch_put. Errors: those of the call; every row holds
- * it. */
+/* results: as mc_client_batch_put. After the deadline a row that has begun is
+ * taken back, for which it may take 2 s more. Errors: those of the call; every
+ * row holds it. */
 MC_CHECK_RESULT enum mc_err mci_write(struct mci_writing *writing,
                                       size_t count);
+
+/* mc_client_put_sessions_write, until something else than its timeout says; with
+ * a deadline. */
+MC_CHECK_RESULT enum mc_err
+mci_put_sessions_write(struct mc_client *client,
+                       struct mc_put_session *const *sessions,
+                       const struct mc_fragments *fragments, size_t count,
+                       const struct mci_until *until, int64_t *results_out);
 #endif

@@ -208,7 +208,7 @@ bool mci_work_queue_cancel(struct mci_work_queue *queue, struct mci_work *work,
     if (work->state != MCI_WORK_ADDED) {
         return false;
     }
-    atomic_store(&work->stops, true);
+    atomic_store(&work->stops, 1);
     if (work->is_handed) {
         return false;
     }
@@ -221,7 +221,7 @@ bool mci_work_queue_cancel_next(struct mci_work_queue *queue,
 {
     for (struct mci_link *at = queue->handed.next; at != &queue->handed;
          at = at->next) {
-        atomic_store(&work_at(at)->stops, true);
+        atomic_store(&work_at(at)->stops, 1);
     }
     for (size_t kind = 0; kind < MCI_WORK_KINDS; kind++) {
         if (!mci_list_is_empty(&queue->waiting[kind])) {

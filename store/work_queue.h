@@ -39,16 +39,16 @@ struct mci_work {
     /* The queue's. */
     struct mci_link link; /* in waiting or handed */
     enum mci_work_state state;
-    size_t next;      /* row that is handed out next */
-    uint32_t running; /* parts */
-    bool is_handed;   /* all of it */
-    _Atomic bool stops;
+    size_t next;       /* row that is handed out next */
+    uint32_t running;  /* parts */
+    bool is_handed;    /* all of it */
+    _Atomic int stops; /* 1: it was canceled */
 };
 
 /* It was canceled: whoever runs a part may leave the rest of it. */
 static inline bool mci_work_stops(const struct mci_work *work)
 {
-    return atomic_load(&work->stops);
+    return atomic_load(&work->stops) != 0;
 }
 
 enum mci_work_verdict {
