@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "mc_log.h"
-#include "publisher_socket.h"
+#include "zmq_socket.h"
 
 static enum mc_err fail(const char *path)
 {

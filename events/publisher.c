@@ -58,7 +58,7 @@ struct mci_publisher {
 
     /* The thread's own. */
     struct mci_publisher_socket socket;
-    struct mci_publisher_curve curve; /* without keys: none */
+    struct mci_zmq_curve curve; /* without keys: none */
     struct mci_send_mark mark;
     struct mci_batcher batcher;
     struct mci_log_taken taken;
