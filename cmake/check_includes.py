@@ -41,6 +41,7 @@ DOORS = {
 PURE = re.compile(
     r"^(schema/.*"
     r"|events/(event_log|record_ring|batcher|history)\w*\.[ch]"
+    r"|events/recovery(_reader|_line|_request|_walk)?\.[ch]"
     r"|subscriber/(cursor|mirror|index)\w*\.[ch]"
     r"|store/(object|extent|lease|evict|attempt|group)\w*\.[ch])$")
 SOCKETS = re.compile(
