@@ -41,7 +41,7 @@ function(mc_test_over_links room)
   endforeach()
 endfunction()
 foreach(proof events keys refusals faults sizes memory ranges buffers spans many
-    sessions session_crowd)
+    sessions session_crowd async async_ends)
   mc_test(store client_${proof} SOURCES ${client_rig} LINK ${store_parts})
   mc_test_over_links(client_${proof})
 endforeach()
@@ -54,6 +54,8 @@ mc_test(store client_loans TIMEOUT 180
   SOURCES ${client_rig} support/ctl_proxy.c LINK ${store_parts})
 mc_test(store client_again
   SOURCES ${client_rig} support/ctl_proxy.c support/fake_master.c LINK ${store_parts})
+mc_test(store client_async_stalled SOURCES ${client_rig} support/data_proxy.c
+  LINK ${store_parts})
 mc_test(store client_late SOURCES ${client_rig} support/data_proxy.c
   LINK ${store_parts})
 mc_test(store client_given_up
