@@ -1,6 +1,8 @@
 # The rooms of store/, and what the store as a whole promises.
 set(store_parts mc_store mc_transfer mc_events mckv-base)
 set(store_rig support/store_rig.c support/store_rig_text.c)
+set(ctl_proxy support/ctl_proxy.c support/proxy.c)
+set(data_proxy support/data_proxy.c support/proxy.c)
 foreach(proof server once crowd)
   mc_test(store control_${proof} SOURCES support/server_rig.c
     LINK ${store_parts})
@@ -46,20 +48,20 @@ foreach(proof events keys refusals faults sizes memory ranges buffers spans many
   mc_test_over_links(client_${proof})
 endforeach()
 mc_test(store client_session_faults TIMEOUT 240
-  SOURCES ${client_rig} support/ctl_proxy.c LINK ${store_parts})
+  SOURCES ${client_rig} ${ctl_proxy} LINK ${store_parts})
 mc_test_over_links(client_session_faults)
 mc_test(store client_outside SOURCES ${client_rig} LINK ${store_parts})
 mc_test(store client_nomem SOURCES ${client_rig} LINK ${store_parts})
 mc_test(store client_loans TIMEOUT 180
-  SOURCES ${client_rig} support/ctl_proxy.c LINK ${store_parts})
+  SOURCES ${client_rig} ${ctl_proxy} LINK ${store_parts})
 mc_test(store client_again
-  SOURCES ${client_rig} support/ctl_proxy.c support/fake_master.c LINK ${store_parts})
-mc_test(store client_async_stalled SOURCES ${client_rig} support/data_proxy.c
+  SOURCES ${client_rig} ${ctl_proxy} support/fake_master.c LINK ${store_parts})
+mc_test(store client_async_stalled SOURCES ${client_rig} ${data_proxy}
   LINK ${store_parts})
-mc_test(store client_late SOURCES ${client_rig} support/data_proxy.c
+mc_test(store client_late SOURCES ${client_rig} ${data_proxy}
   LINK ${store_parts})
 mc_test(store client_given_up
-  SOURCES ${client_rig} support/data_proxy.c support/ctl_proxy.c
+  SOURCES ${client_rig} ${ctl_proxy} support/data_proxy.c
   LINK ${store_parts})
 if(TARGET mc-master)
   mc_test(store client_stopped
@@ -82,12 +84,12 @@ foreach(part "" _fences _many _attempts _segments _nomem _crowd)
   mc_test(store registry${part}
     SOURCES support/registry_rig.c ${store_rig} LINK ${store_parts})
 endforeach()
-set(remote_rig support/remote_rig.c support/fake_master.c support/ctl_proxy.c)
+set(remote_rig support/remote_rig.c support/fake_master.c ${ctl_proxy})
 foreach(part "" _lies _life _crowd)
   mc_test(store remote${part} SOURCES ${remote_rig} LINK ${store_parts}
     TIMEOUT 180)
 endforeach()
-set(peer_rig support/peer_rig.c support/ctl_proxy.c)
+set(peer_rig support/peer_rig.c ${ctl_proxy})
 foreach(proof once remote_master other_master)
   mc_test(store ${proof} SOURCES ${peer_rig} LINK ${store_parts}
     TIMEOUT 240)

@@ -1,27 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One thread and poll(). A pipe is one way of one connection: bytes come in, are
- * cut into frames, and frames that may pass are put into the way out. All of it
- * under one lock, but for waiting.
+/* ctl_proxy.c - see the header. A pipe is one way of one connection: bytes come
+ * in, are cut into frames, and frames that may pass are put into the way out.
  */
 #include "ctl_proxy.h"
 
-#include <arpa/inet.h>
 #include <check.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "mci_bytes.h"
+#include "mci_list.h"
+#include "proxy.h"
 
 #define RULES_MAX 32
-#define CONNS_MAX 1024
 #define OPS 64
 #define ASKED_MAX 16
 #define READ_BYTES 65536
@@ -42,8 +36,8 @@ struct pipe {
 };
 
 struct conn {
-    int client; /* -1: closed */
-    int target;
+    struct proxy_conn base;
+    bool is_cut;
     bool cut_when_sent;      /* close the client's side once `out` is empty */
     uint64_t stays_until_ms; /* the target has time to answer, unheard */
     struct pipe ways[2];
@@ -59,22 +53,27 @@ struct rule {
 };
 
 struct ctl_proxy {
-    pthread_t thread;
-    pthread_mutex_t lock; /* guards all below */
-    int listener;
-    int wake[2];
-    uint16_t port;
-    uint16_t target_port;
-    bool stops;
-    bool refuses;
-    bool cuts;
-    unsigned accepted;
+    struct proxy base;
+    /* guarded by its lock: */
     unsigned seen[2][OPS];
     struct rule rules[RULES_MAX];
     int rule_count;
-    struct conn *conns[CONNS_MAX];
-    int conn_count;
 };
+
+static struct ctl_proxy *proxy_of(struct proxy *base)
+{
+    return MCI_CONTAINER(base, struct ctl_proxy, base);
+}
+
+static struct conn *conn_of(struct proxy_conn *base)
+{
+    return MCI_CONTAINER(base, struct conn, base);
+}
+
+static int *client_of(struct conn *conn)
+{
+    return &conn->base.fds[CTL_REQUEST];
+}
 
 static uint64_t now_ms(void)
 {
@@ -150,21 +149,13 @@ static struct mci_request read_frame(struct conn *conn, enum ctl_way way,
 
 /* ---- moving -------------------------------------------------------------- */
 
-static void close_fd(int *fd)
-{
-    if (*fd >= 0) {
-        (void)close(*fd);
-        *fd = -1;
-    }
-}
-
 static void reset_fd(int *fd)
 {
     struct linger hard = {.l_onoff = 1, .l_linger = 0};
     if (*fd >= 0) {
         (void)setsockopt(*fd, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
     }
-    close_fd(fd);
+    proxy_close_fd(fd);
 }
 
 /* False: the rest of this way waits, or the connection is cut. */
@@ -188,8 +179,8 @@ static bool pass_frame(struct ctl_proxy *proxy, struct conn *conn,
         return false;
     }
     if (rule >= 0 && what == CTL_CUT) {
-        reset_fd(&conn->client);
-        reset_fd(&conn->target);
+        reset_fd(&conn->base.fds[0]);
+        reset_fd(&conn->base.fds[1]);
         return false;
     }
     if (rule < 0 || what != CTL_DROP) {
@@ -218,24 +209,14 @@ static void pass_frames(struct ctl_proxy *proxy, struct conn *conn,
     }
 }
 
-static int *from_of(struct conn *conn, enum ctl_way way)
-{
-    return way == CTL_REQUEST ? &conn->client : &conn->target;
-}
-
-static int *to_of(struct conn *conn, enum ctl_way way)
-{
-    return way == CTL_REQUEST ? &conn->target : &conn->client;
-}
-
 static void read_way(struct ctl_proxy *proxy, struct conn *conn,
                      enum ctl_way way)
 {
     uint8_t room[READ_BYTES];
-    int *from = from_of(conn, way);
+    int *from = &conn->base.fds[way];
     ssize_t len = recv(*from, room, sizeof room, MSG_DONTWAIT);
     if (len <= 0) {
-        close_fd(from);
+        proxy_close_fd(from);
         return;
     }
     add_bytes(&conn->ways[way].in, room, (size_t)len);
@@ -245,7 +226,7 @@ static void read_way(struct ctl_proxy *proxy, struct conn *conn,
 static void write_way(struct conn *conn, enum ctl_way way)
 {
     struct bytes *out = &conn->ways[way].out;
-    int *to = to_of(conn, way);
+    int *to = &conn->base.fds[!way];
     if (*to < 0) {
         out->len = 0;
     }
@@ -256,60 +237,12 @@ static void write_way(struct conn *conn, enum ctl_way way)
     if (len > 0) {
         take_bytes(out, (size_t)len);
     } else if (len < 0) {
-        close_fd(to);
+        proxy_close_fd(to);
         out->len = 0;
     }
 }
 
 /* ---- connections --------------------------------------------------------- */
-
-static int connect_target(uint16_t port)
-{
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)};
-    int yes = 1;
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) != 0) {
-        close_fd(&fd);
-    }
-    if (fd >= 0) {
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    }
-    return fd;
-}
-
-static void accept_one(struct ctl_proxy *proxy)
-{
-    int yes = 1;
-    int fd = accept4(proxy->listener, NULL, NULL, SOCK_CLOEXEC);
-    if (fd < 0) {
-        return;
-    }
-    proxy->accepted++;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    int target = proxy->refuses ? -1 : connect_target(proxy->target_port);
-    if (target < 0 || proxy->conn_count == CONNS_MAX) {
-        close_fd(&fd);
-        close_fd(&target);
-        return;
-    }
-    struct conn *conn = calloc(1, sizeof *conn);
-    ck_assert_ptr_nonnull(conn);
-    conn->client = fd;
-    conn->target = target;
-    proxy->conns[proxy->conn_count++] = conn;
-}
-
-static void free_conn(struct conn *conn)
-{
-    close_fd(&conn->client);
-    close_fd(&conn->target);
-    for (int way = 0; way < 2; way++) {
-        free(conn->ways[way].in.data);
-        free(conn->ways[way].out.data);
-    }
-    free(conn);
-}
 
 /* One side gone ends the other, but for what still has to arrive. */
 static bool is_over(struct conn *conn)
@@ -317,227 +250,159 @@ static bool is_over(struct conn *conn)
     struct pipe *asking = &conn->ways[CTL_REQUEST];
     if (conn->cut_when_sent && asking->out.len == 0 &&
         conn->ways[CTL_ANSWER].out.len == 0) {
-        reset_fd(&conn->client);
+        reset_fd(client_of(conn));
     }
-    if (conn->target < 0 && conn->ways[CTL_ANSWER].out.len == 0) {
-        return !conn->ways[CTL_ANSWER].is_held || conn->client < 0;
+    if (conn->base.fds[CTL_ANSWER] < 0 && conn->ways[CTL_ANSWER].out.len == 0) {
+        return !conn->ways[CTL_ANSWER].is_held || *client_of(conn) < 0;
     }
-    return conn->client < 0 && !asking->is_held && asking->out.len == 0 &&
+    return *client_of(conn) < 0 && !asking->is_held && asking->out.len == 0 &&
            now_ms() >= conn->stays_until_ms;
 }
 
-static void bury(struct ctl_proxy *proxy)
+static short events_of(struct proxy *base, struct proxy_conn *base_conn,
+                       int way)
 {
-    for (int i = 0; i < proxy->conn_count; i++) {
-        struct conn *conn = proxy->conns[i];
-        if (proxy->cuts) {
-            reset_fd(&conn->client);
-            conn->stays_until_ms = now_ms() + STAYS_MS;
-        }
-        if (is_over(conn)) {
-            free_conn(conn);
-            proxy->conns[i--] = proxy->conns[--proxy->conn_count];
-        }
-    }
-    proxy->cuts = false;
+    const struct conn *conn = conn_of(base_conn);
+    (void)base;
+    return conn->ways[!way].out.len > 0 ? POLLIN | POLLOUT : POLLIN;
 }
 
-/* ---- the thread ---------------------------------------------------------- */
-
-static int fill_polls(struct ctl_proxy *proxy, struct pollfd *polls)
+static bool serve(struct proxy *base, struct proxy_conn *base_conn,
+                  const short events[2])
 {
-    int count = 0;
-    polls[count++] = (struct pollfd){.fd = proxy->listener, .events = POLLIN};
-    polls[count++] = (struct pollfd){.fd = proxy->wake[0], .events = POLLIN};
-    for (int i = 0; i < proxy->conn_count; i++) {
-        struct conn *conn = proxy->conns[i];
-        for (int way = 0; way < 2; way++) {
-            short events = POLLIN;
-            if (conn->ways[!way].out.len > 0) {
-                events |= POLLOUT;
-            }
-            polls[count++] = (struct pollfd){
-                .fd = *from_of(conn, (enum ctl_way)way), .events = events};
+    struct conn *conn = conn_of(base_conn);
+    for (int way = 0; way < 2; way++) {
+        if (conn->base.fds[way] >= 0 &&
+            (events[way] & (POLLIN | POLLHUP | POLLERR)) != 0) {
+            read_way(proxy_of(base), conn, (enum ctl_way)way);
         }
     }
-    return count;
+    write_way(conn, CTL_REQUEST);
+    write_way(conn, CTL_ANSWER);
+    if (conn->is_cut) {
+        conn->is_cut = false;
+        reset_fd(client_of(conn));
+        conn->stays_until_ms = now_ms() + STAYS_MS;
+    }
+    return !is_over(conn);
 }
 
-static void serve(struct ctl_proxy *proxy, const struct pollfd *polls)
+static void fini_conn(struct proxy_conn *base)
 {
-    uint8_t drained[64];
-    if (polls[1].revents != 0) {
-        (void)!read(proxy->wake[0], drained, sizeof drained);
-    }
-    int polled = proxy->conn_count;
-    for (int i = 0; i < polled; i++) {
-        struct conn *conn = proxy->conns[i];
-        for (int way = 0; way < 2; way++) {
-            const struct pollfd *one = &polls[2 + 2 * i + way];
-            if (one->fd >= 0 && one->fd == *from_of(conn, (enum ctl_way)way) &&
-                (one->revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
-                read_way(proxy, conn, (enum ctl_way)way);
-            }
-        }
-        write_way(conn, CTL_REQUEST);
-        write_way(conn, CTL_ANSWER);
-    }
-    bury(proxy);
-    if (polls[0].revents != 0) {
-        accept_one(proxy);
+    struct conn *conn = conn_of(base);
+    for (int way = 0; way < 2; way++) {
+        free(conn->ways[way].in.data);
+        free(conn->ways[way].out.data);
     }
 }
 
-static void *run_proxy(void *ctx)
-{
-    struct ctl_proxy *proxy = ctx;
-    struct pollfd *polls = calloc(2 + 2 * CONNS_MAX, sizeof *polls);
-    ck_assert_ptr_nonnull(polls);
-    (void)pthread_mutex_lock(&proxy->lock);
-    while (!proxy->stops) {
-        int count = fill_polls(proxy, polls);
-        (void)pthread_mutex_unlock(&proxy->lock);
-        (void)poll(polls, (nfds_t)count, 100);
-        (void)pthread_mutex_lock(&proxy->lock);
-        serve(proxy, polls);
-    }
-    (void)pthread_mutex_unlock(&proxy->lock);
-    free(polls);
-    return NULL;
-}
+static const struct proxy_ops ops = {.conn_bytes = sizeof(struct conn),
+                                     .events = events_of,
+                                     .serve = serve,
+                                     .fini = fini_conn};
 
 /* ---- for tests ----------------------------------------------------------- */
-
-static void kick(struct ctl_proxy *proxy)
-{
-    (void)!write(proxy->wake[1], "", 1);
-}
 
 struct ctl_proxy *ctl_proxy_open(uint16_t target_port)
 {
     struct ctl_proxy *proxy = calloc(1, sizeof *proxy);
     ck_assert_ptr_nonnull(proxy);
-    struct sockaddr_in at = {.sin_family = AF_INET};
-    socklen_t len = sizeof at;
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    proxy->target_port = target_port;
-    proxy->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ck_assert_int_ge(proxy->listener, 0);
-    ck_assert_int_eq(bind(proxy->listener, (struct sockaddr *)&at, sizeof at),
-                     0);
-    ck_assert_int_eq(listen(proxy->listener, 512), 0);
-    ck_assert_int_eq(getsockname(proxy->listener, (struct sockaddr *)&at, &len),
-                     0);
-    proxy->port = ntohs(at.sin_port);
-    ck_assert_int_eq(pipe2(proxy->wake, O_CLOEXEC | O_NONBLOCK), 0);
-    (void)pthread_mutex_init(&proxy->lock, NULL);
-    ck_assert_int_eq(pthread_create(&proxy->thread, NULL, run_proxy, proxy), 0);
+    proxy_start(&proxy->base, &ops, "127.0.0.1", target_port);
     return proxy;
 }
 
 void ctl_proxy_close(struct ctl_proxy *proxy)
 {
-    if (!proxy) {
-        return;
+    if (proxy) {
+        proxy_stop(&proxy->base);
+        free(proxy);
     }
-    (void)pthread_mutex_lock(&proxy->lock);
-    proxy->stops = true;
-    (void)pthread_mutex_unlock(&proxy->lock);
-    kick(proxy);
-    (void)pthread_join(proxy->thread, NULL);
-    for (int i = 0; i < proxy->conn_count; i++) {
-        free_conn(proxy->conns[i]);
-    }
-    (void)close(proxy->listener);
-    (void)close(proxy->wake[0]);
-    (void)close(proxy->wake[1]);
-    (void)pthread_mutex_destroy(&proxy->lock);
-    free(proxy);
 }
 
 uint16_t ctl_proxy_port(const struct ctl_proxy *proxy)
 {
-    return proxy->port;
+    return proxy->base.port;
 }
 
 void ctl_proxy_target(struct ctl_proxy *proxy, uint16_t target_port)
 {
-    (void)pthread_mutex_lock(&proxy->lock);
-    proxy->target_port = target_port;
-    (void)pthread_mutex_unlock(&proxy->lock);
+    proxy_lock(&proxy->base);
+    proxy->base.target.sin_port = htons(target_port);
+    proxy_unlock(&proxy->base);
 }
 
 int ctl_proxy_rule(struct ctl_proxy *proxy, const struct ctl_rule *rule)
 {
-    (void)pthread_mutex_lock(&proxy->lock);
+    proxy_lock(&proxy->base);
     int id = proxy->rule_count++;
     ck_assert_int_lt(id, RULES_MAX);
     proxy->rules[id] = (struct rule){.rule = *rule};
-    (void)pthread_mutex_unlock(&proxy->lock);
+    proxy_unlock(&proxy->base);
     return id;
 }
 
 void ctl_proxy_lift(struct ctl_proxy *proxy, int rule)
 {
-    (void)pthread_mutex_lock(&proxy->lock);
+    proxy_lock(&proxy->base);
     proxy->rules[rule].is_lifted = true;
-    (void)pthread_mutex_unlock(&proxy->lock);
+    proxy_unlock(&proxy->base);
 }
 
 unsigned ctl_proxy_hits(struct ctl_proxy *proxy, int rule)
 {
-    (void)pthread_mutex_lock(&proxy->lock);
+    proxy_lock(&proxy->base);
     unsigned hits = proxy->rules[rule].hits;
-    (void)pthread_mutex_unlock(&proxy->lock);
+    proxy_unlock(&proxy->base);
     return hits;
 }
 
 void ctl_proxy_release(struct ctl_proxy *proxy, int rule)
 {
-    (void)pthread_mutex_lock(&proxy->lock);
-    for (int i = 0; i < proxy->conn_count; i++) {
+    proxy_lock(&proxy->base);
+    for (int i = 0; i < proxy->base.conn_count; i++) {
+        struct conn *conn = conn_of(proxy->base.conns[i]);
         for (int way = 0; way < 2; way++) {
-            struct pipe *pipe = &proxy->conns[i]->ways[way];
+            struct pipe *pipe = &conn->ways[way];
             if (pipe->is_held && pipe->holder == rule) {
                 pipe->is_held = false;
                 pipe->may_pass = true;
-                proxy->conns[i]->stays_until_ms = now_ms() + STAYS_MS;
-                pass_frames(proxy, proxy->conns[i], (enum ctl_way)way);
+                conn->stays_until_ms = now_ms() + STAYS_MS;
+                pass_frames(proxy, conn, (enum ctl_way)way);
             }
         }
     }
-    (void)pthread_mutex_unlock(&proxy->lock);
-    kick(proxy);
+    proxy_unlock(&proxy->base);
+    proxy_kick(&proxy->base);
 }
 
 unsigned ctl_proxy_seen(struct ctl_proxy *proxy, enum ctl_way way,
                         enum mci_op op)
 {
-    (void)pthread_mutex_lock(&proxy->lock);
+    proxy_lock(&proxy->base);
     unsigned seen = proxy->seen[way][(unsigned)op % OPS];
-    (void)pthread_mutex_unlock(&proxy->lock);
+    proxy_unlock(&proxy->base);
     return seen;
 }
 
 void ctl_proxy_cut(struct ctl_proxy *proxy)
 {
-    (void)pthread_mutex_lock(&proxy->lock);
-    proxy->cuts = true;
-    (void)pthread_mutex_unlock(&proxy->lock);
-    kick(proxy);
+    proxy_lock(&proxy->base);
+    for (int i = 0; i < proxy->base.conn_count; i++) {
+        conn_of(proxy->base.conns[i])->is_cut = true;
+    }
+    proxy_unlock(&proxy->base);
+    proxy_kick(&proxy->base);
 }
 
 void ctl_proxy_refuse(struct ctl_proxy *proxy, bool refuses)
 {
-    (void)pthread_mutex_lock(&proxy->lock);
-    proxy->refuses = refuses;
-    (void)pthread_mutex_unlock(&proxy->lock);
+    proxy_refuse(&proxy->base, refuses);
 }
 
 unsigned ctl_proxy_connections(struct ctl_proxy *proxy)
 {
-    (void)pthread_mutex_lock(&proxy->lock);
-    unsigned accepted = proxy->accepted;
-    (void)pthread_mutex_unlock(&proxy->lock);
+    proxy_lock(&proxy->base);
+    unsigned accepted = proxy->base.accepted;
+    proxy_unlock(&proxy->base);
     return accepted;
 }

@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* data_proxy.c - see the header. One thread, which has the lock whenever it does
- * not wait. */
+/* data_proxy.c - see the header. */
 #include "data_proxy.h"
 
-#include <arpa/inet.h>
 #include <check.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#define CONNS_MAX 64
+#include "mci_list.h"
+#include "proxy.h"
+
 #define ROOM 65536
 #define NO_END UINT64_MAX
 
@@ -27,82 +21,47 @@ struct lane {
 };
 
 struct conn {
-    int fds[2]; /* by way: where its bytes come from */
+    struct proxy_conn base;
     struct lane lanes[2];
 };
 
 struct data_proxy {
-    int listener;
-    int wake[2];
-    uint16_t port;
-    pthread_t thread;
-    pthread_mutex_t lock;
-    /* guarded by lock: */
-    bool stops;
-    bool refuses;
-    struct conn *conns[CONNS_MAX];
-    int conn_count;
+    struct proxy base;
+    /* guarded by its lock: */
     uint64_t left[2]; /* bytes that may pass */
     bool is_held[2];
     unsigned closed;
 };
 
-static struct sockaddr_in address_of(const char *host, uint16_t port)
+static struct data_proxy *proxy_of(struct proxy *base)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port)};
-    ck_assert_int_eq(inet_pton(AF_INET, host, &at.sin_addr), 1);
-    return at;
+    return MCI_CONTAINER(base, struct data_proxy, base);
 }
 
-/* ---- connections --------------------------------------------------------- */
-
-static void free_conn(struct conn *conn)
+static struct conn *conn_of(struct proxy_conn *base)
 {
-    (void)close(conn->fds[DATA_TO_OWNER]);
-    (void)close(conn->fds[DATA_FROM_OWNER]);
-    free(conn);
+    return MCI_CONTAINER(base, struct conn, base);
 }
 
-static void accept_one(struct data_proxy *proxy)
-{
-    struct sockaddr_in to = address_of(DATA_PROXY_BIND, proxy->port);
-    int yes = 1;
-    int fd = accept4(proxy->listener, NULL, NULL, SOCK_CLOEXEC);
-    if (fd < 0) {
-        return;
-    }
-    int owner = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (owner < 0 || proxy->refuses || proxy->conn_count == CONNS_MAX ||
-        connect(owner, (struct sockaddr *)&to, sizeof to) != 0) {
-        (void)close(fd);
-        (void)close(owner);
-        return;
-    }
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    (void)setsockopt(owner, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    struct conn *conn = calloc(1, sizeof *conn);
-    ck_assert_ptr_nonnull(conn);
-    conn->fds[DATA_TO_OWNER] = fd;
-    conn->fds[DATA_FROM_OWNER] = owner;
-    proxy->conns[proxy->conn_count++] = conn;
-}
+/* ---- bytes --------------------------------------------------------------- */
 
 /* False: this side is gone. Where nothing may pass, what waits is left in the
  * socket. */
 static bool read_lane(struct data_proxy *proxy, struct conn *conn, int way)
 {
     struct lane *lane = &conn->lanes[way];
+    int from = conn->base.fds[way];
     uint8_t look;
     if (lane->len > 0) {
         return true;
     }
     if (proxy->left[way] == 0) {
-        ssize_t seen = recv(conn->fds[way], &look, 1, MSG_PEEK | MSG_DONTWAIT);
+        ssize_t seen = recv(from, &look, 1, MSG_PEEK | MSG_DONTWAIT);
         proxy->is_held[way] |= seen > 0;
         return seen != 0;
     }
     size_t most = proxy->left[way] < ROOM ? (size_t)proxy->left[way] : ROOM;
-    ssize_t len = recv(conn->fds[way], lane->room, most, MSG_DONTWAIT);
+    ssize_t len = recv(from, lane->room, most, MSG_DONTWAIT);
     if (len <= 0) {
         return false;
     }
@@ -118,7 +77,7 @@ static bool write_lane(struct conn *conn, int way)
     if (lane->len == 0) {
         return true;
     }
-    ssize_t len = send(conn->fds[!way], lane->room + lane->at, lane->len,
+    ssize_t len = send(conn->base.fds[!way], lane->room + lane->at, lane->len,
                        MSG_DONTWAIT | MSG_NOSIGNAL);
     if (len > 0) {
         lane->at += (size_t)len;
@@ -127,13 +86,13 @@ static bool write_lane(struct conn *conn, int way)
     return len > 0;
 }
 
-/* ---- the thread ---------------------------------------------------------- */
-
 /* A way that is held and has something waiting is not asked again, only for its
  * end. */
-static short events_of(const struct data_proxy *proxy, const struct conn *conn,
+static short events_of(struct proxy *base, struct proxy_conn *base_conn,
                        int way)
 {
+    const struct data_proxy *proxy = proxy_of(base);
+    const struct conn *conn = conn_of(base_conn);
     int events = POLLRDHUP;
     if (conn->lanes[way].len == 0 &&
         (proxy->left[way] > 0 || !proxy->is_held[way])) {
@@ -143,21 +102,6 @@ static short events_of(const struct data_proxy *proxy, const struct conn *conn,
         events |= POLLOUT;
     }
     return (short)events;
-}
-
-static int fill_polls(struct data_proxy *proxy, struct pollfd *polls)
-{
-    int count = 0;
-    polls[count++] = (struct pollfd){.fd = proxy->listener, .events = POLLIN};
-    polls[count++] = (struct pollfd){.fd = proxy->wake[0], .events = POLLIN};
-    for (int i = 0; i < proxy->conn_count; i++) {
-        for (int way = 0; way < 2; way++) {
-            struct conn *conn = proxy->conns[i];
-            polls[count++] = (struct pollfd){
-                .fd = conn->fds[way], .events = events_of(proxy, conn, way)};
-        }
-    }
-    return count;
 }
 
 static bool serve_side(struct data_proxy *proxy, struct conn *conn, int way,
@@ -175,108 +119,52 @@ static bool serve_side(struct data_proxy *proxy, struct conn *conn, int way,
     return is_there && !is_over;
 }
 
-static void serve(struct data_proxy *proxy, const struct pollfd *polls)
+static bool serve(struct proxy *base, struct proxy_conn *base_conn,
+                  const short events[2])
 {
-    uint8_t drained[64];
-    if (polls[1].revents != 0) {
-        (void)!read(proxy->wake[0], drained, sizeof drained);
-    }
-    int kept = 0;
-    for (int i = 0; i < proxy->conn_count; i++) {
-        struct conn *conn = proxy->conns[i];
-        const struct pollfd *pair = &polls[2 + 2 * i];
-        bool has_peer = serve_side(proxy, conn, 0, pair[0].revents);
-        bool has_owner = serve_side(proxy, conn, 1, pair[1].revents);
-        proxy->closed += !has_owner;
-        if (has_peer && has_owner) {
-            proxy->conns[kept++] = conn;
-        } else {
-            free_conn(conn);
-        }
-    }
-    proxy->conn_count = kept;
-    if (polls[0].revents != 0) {
-        accept_one(proxy);
-    }
+    struct data_proxy *proxy = proxy_of(base);
+    struct conn *conn = conn_of(base_conn);
+    bool has_peer = serve_side(proxy, conn, DATA_TO_OWNER, events[0]);
+    bool has_owner = serve_side(proxy, conn, DATA_FROM_OWNER, events[1]);
+    proxy->closed += !has_owner;
+    return has_peer && has_owner;
 }
 
-static void *run_proxy(void *ctx)
-{
-    struct data_proxy *proxy = ctx;
-    struct pollfd polls[2 + 2 * CONNS_MAX];
-    (void)pthread_mutex_lock(&proxy->lock);
-    while (!proxy->stops) {
-        int count = fill_polls(proxy, polls);
-        (void)pthread_mutex_unlock(&proxy->lock);
-        (void)poll(polls, (nfds_t)count, 100);
-        (void)pthread_mutex_lock(&proxy->lock);
-        serve(proxy, polls);
-    }
-    (void)pthread_mutex_unlock(&proxy->lock);
-    return NULL;
-}
+static const struct proxy_ops ops = {
+    .conn_bytes = sizeof(struct conn), .events = events_of, .serve = serve};
 
 /* ---- for tests ----------------------------------------------------------- */
-
-static void kick(struct data_proxy *proxy)
-{
-    (void)!write(proxy->wake[1], "", 1);
-}
 
 struct data_proxy *data_proxy_open(void)
 {
     struct data_proxy *proxy = calloc(1, sizeof *proxy);
     ck_assert_ptr_nonnull(proxy);
-    struct sockaddr_in at = address_of("127.0.0.1", 0);
-    socklen_t len = sizeof at;
-    proxy->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ck_assert_int_ge(proxy->listener, 0);
-    ck_assert_int_eq(bind(proxy->listener, (struct sockaddr *)&at, sizeof at),
-                     0);
-    ck_assert_int_eq(listen(proxy->listener, CONNS_MAX), 0);
-    ck_assert_int_eq(getsockname(proxy->listener, (struct sockaddr *)&at, &len),
-                     0);
-    proxy->port = ntohs(at.sin_port);
     proxy->left[0] = NO_END;
     proxy->left[1] = NO_END;
-    ck_assert_int_eq(pipe2(proxy->wake, O_CLOEXEC | O_NONBLOCK), 0);
-    (void)pthread_mutex_init(&proxy->lock, NULL);
-    ck_assert_int_eq(pthread_create(&proxy->thread, NULL, run_proxy, proxy), 0);
+    proxy_start(&proxy->base, &ops, DATA_PROXY_BIND, 0);
     return proxy;
 }
 
 void data_proxy_close(struct data_proxy *proxy)
 {
-    if (!proxy) {
-        return;
+    if (proxy) {
+        proxy_stop(&proxy->base);
+        free(proxy);
     }
-    (void)pthread_mutex_lock(&proxy->lock);
-    proxy->stops = true;
-    (void)pthread_mutex_unlock(&proxy->lock);
-    kick(proxy);
-    (void)pthread_join(proxy->thread, NULL);
-    for (int i = 0; i < proxy->conn_count; i++) {
-        free_conn(proxy->conns[i]);
-    }
-    (void)close(proxy->listener);
-    (void)close(proxy->wake[0]);
-    (void)close(proxy->wake[1]);
-    (void)pthread_mutex_destroy(&proxy->lock);
-    free(proxy);
 }
 
 uint16_t data_proxy_port(const struct data_proxy *proxy)
 {
-    return proxy->port;
+    return proxy->base.port;
 }
 
 static void allow(struct data_proxy *proxy, enum data_way way, uint64_t bytes)
 {
-    (void)pthread_mutex_lock(&proxy->lock);
+    proxy_lock(&proxy->base);
     proxy->left[way] = bytes;
     proxy->is_held[way] = false;
-    (void)pthread_mutex_unlock(&proxy->lock);
-    kick(proxy);
+    proxy_unlock(&proxy->base);
+    proxy_kick(&proxy->base);
 }
 
 void data_proxy_hold(struct data_proxy *proxy, enum data_way way,
@@ -292,31 +180,29 @@ void data_proxy_release(struct data_proxy *proxy, enum data_way way)
 
 bool data_proxy_is_held(struct data_proxy *proxy, enum data_way way)
 {
-    (void)pthread_mutex_lock(&proxy->lock);
+    proxy_lock(&proxy->base);
     bool is_held = proxy->is_held[way];
-    (void)pthread_mutex_unlock(&proxy->lock);
+    proxy_unlock(&proxy->base);
     return is_held;
 }
 
 void data_proxy_refuse(struct data_proxy *proxy, bool refuses)
 {
-    (void)pthread_mutex_lock(&proxy->lock);
-    proxy->refuses = refuses;
-    (void)pthread_mutex_unlock(&proxy->lock);
+    proxy_refuse(&proxy->base, refuses);
 }
 
 unsigned data_proxy_connections(struct data_proxy *proxy)
 {
-    (void)pthread_mutex_lock(&proxy->lock);
-    int count = proxy->conn_count;
-    (void)pthread_mutex_unlock(&proxy->lock);
+    proxy_lock(&proxy->base);
+    int count = proxy->base.conn_count;
+    proxy_unlock(&proxy->base);
     return (unsigned)count;
 }
 
 unsigned data_proxy_closed(struct data_proxy *proxy)
 {
-    (void)pthread_mutex_lock(&proxy->lock);
+    proxy_lock(&proxy->base);
     unsigned closed = proxy->closed;
-    (void)pthread_mutex_unlock(&proxy->lock);
+    proxy_unlock(&proxy->base);
     return closed;
 }
