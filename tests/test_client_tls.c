@@ -14,14 +14,21 @@
 #include <unistd.h>
 
 #include "await.h"
+#include "client_loan.h"
+#include "client_outside.h"
 #include "client_rig.h"
 #include "mc_log.h"
 #include "mc_master.h"
 #include "mc_tls.h"
 #include "mc_transfer.h"
 #include "mci_address.h"
+#include "mci_buf.h"
+#include "mci_client.h"
 #include "mci_clock.h"
+#include "mci_control.h"
+#include "mci_list.h"
 #include "suite.h"
+#include "tcp_wire.h"
 
 #define LEN 100000
 #define PATH_ROOM 128
@@ -268,27 +275,74 @@ END_TEST
 
 /* ---- strangers at either port -------------------------------------------- */
 
-/* Shows no certificate; nothing that it says is answered. */
-static bool is_answered(const char *where)
+/* What each port answers, from whomever it listens to. */
+static struct mc_view ask_master(struct mci_buf *room)
 {
+    const uint32_t next = MCI_CONTROL_VERSION + 1;
+    const struct mci_request request = {.version = MCI_CONTROL_VERSION,
+                                        .op = MCI_OP_HELLO,
+                                        .number = 1,
+                                        .time_left_ms = PATIENCE_MS};
+    const struct mci_hello hello = {.version_min = next,
+                                    .version_max = next,
+                                    .incarnation = 1,
+                                    .host_id = mc_view_str("host"),
+                                    .software = mc_view_str("test")};
+    struct mci_pack pack;
+    mci_pack_init(&pack, room);
+    size_t at = mci_request_begin(&pack, &request);
+    mci_hello_pack(&pack, &hello);
+    ck_assert_int_eq(mci_frame_finish(&pack, at), MC_OK);
+    return mci_buf_view(room);
+}
+
+static struct mc_view ask_owner(struct mci_buf *room)
+{
+    uint8_t head[MCI_TCP_REQUEST_LEN];
+    const struct mci_tcp_request request = {
+        .op = MCI_TCP_PROBE, .number = 1, .terms = {.registration = 1}};
+    mci_tcp_request_write(&request, head);
+    ck_assert_int_eq(mci_buf_append(room, head, sizeof head), MC_OK);
+    return mci_buf_view(room);
+}
+
+static int dial(const char *where)
+{
+    const struct timeval patience = {.tv_sec = 25};
     struct mci_address at;
     const char *why = NULL;
-    char byte = 0;
     int fd = -1;
     ck_assert_int_eq(mci_address_parse(where, &at), MC_OK);
     ck_assert_int_eq(
         mci_address_connect(&at, mci_clock_deadline(mci_clock_ns(), 20000), &fd,
                             &why),
         MC_OK);
-    const struct timeval patience = {.tv_sec = 25};
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     int flags = fcntl(fd, F_GETFL);
     ck_assert_int_eq(fcntl(fd, F_SETFL, flags & ~O_NONBLOCK), 0);
+    return fd;
+}
+
+/* A stranger who believes anybody, with these papers or none. */
+static bool is_answered(const char *where, struct mc_view words,
+                        const struct papers *papers)
+{
+    int fd = dial(where);
+    char byte = 0;
     SSL_CTX *context = SSL_CTX_new(TLS_client_method());
+    if (papers) {
+        ck_assert_int_eq(SSL_CTX_use_certificate_file(context, papers->cert,
+                                                      SSL_FILETYPE_PEM),
+                         1);
+        ck_assert_int_eq(
+            SSL_CTX_use_PrivateKey_file(context, papers->key, SSL_FILETYPE_PEM),
+            1);
+    }
     SSL *ssl = SSL_new(context);
     (void)SSL_set_fd(ssl, fd);
     uint64_t begun_ns = mci_clock_ns();
-    bool is_it = SSL_connect(ssl) == 1 && SSL_write(ssl, "ping", 4) == 4 &&
+    bool is_it = SSL_connect(ssl) == 1 &&
+                 SSL_write(ssl, words.data, (int)words.len) == (int)words.len &&
                  SSL_read(ssl, &byte, 1) == 1;
     ck_assert_uint_lt(mci_clock_ns() - begun_ns, 20 * MCI_NS_PER_S);
     SSL_free(ssl);
@@ -297,16 +351,31 @@ static bool is_answered(const char *where)
     return is_it;
 }
 
+/* The same words with a certificate that is believed have an answer. */
 START_TEST(who_shows_no_certificate_is_cut_off)
 {
     begin();
     start(&good.tls);
     struct mc_client *owner = must_join(MIB, &good.tls);
     struct mc_client *client = must_join(MC_NONE, &good.tls);
-    ck_assert(!is_answered(address));
-    expect_service(client, "a");
-    ck_assert(!is_answered(mc_client_hostname(owner)));
-    expect_service(client, "b");
+    const struct papers *shown[] = {NULL, &other, &expired};
+    struct mci_buf rooms[2];
+    mci_buf_init(&rooms[0], 4096);
+    mci_buf_init(&rooms[1], 4096);
+    const struct {
+        const char *where;
+        struct mc_view words;
+    } ports[] = {{address, ask_master(&rooms[0])},
+                 {mc_client_hostname(owner), ask_owner(&rooms[1])}};
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t k = 0; k < sizeof shown / sizeof shown[0]; k++) {
+            ck_assert(!is_answered(ports[i].where, ports[i].words, shown[k]));
+        }
+        ck_assert(is_answered(ports[i].where, ports[i].words, &good));
+        expect_service(client, i == 0 ? "a" : "b");
+    }
+    mci_buf_fini(&rooms[0]);
+    mci_buf_fini(&rooms[1]);
     mc_client_close(client);
     mc_client_close(owner);
     stop();
@@ -314,13 +383,27 @@ START_TEST(who_shows_no_certificate_is_cut_off)
 }
 END_TEST
 
-/* An engine asks an owner whether it lives. */
-static enum mc_err probe(const char *endpoint, const struct mc_tls_opts *tls)
+static const struct mc_exposure *lent_by(struct mc_client *owner)
+{
+    struct mci_outside *outside = mci_client_outside(owner);
+    (void)pthread_mutex_lock(&outside->lent_lock);
+    ck_assert(!mci_list_is_empty(&outside->lent));
+    const struct mc_exposure *lent = mci_lent_exposure(
+        MCI_CONTAINER(outside->lent.next, struct mci_loan, link));
+    (void)pthread_mutex_unlock(&outside->lent_lock);
+    return lent;
+}
+
+/* An engine asks an owner whether it has what it lends. */
+static enum mc_err probe(struct mc_client *owner, const struct mc_tls_opts *tls)
 {
     const struct mc_transfer_opts opts = {
         .only = MC_TRANSPORT_TCP, .any_memory = true, .tls = tls};
-    const struct mc_target_opts target_opts = {
-        .registration = 1, .bytes = MIB, .endpoint = endpoint};
+    const struct mc_exposure *lent = lent_by(owner);
+    const struct mc_target_opts target_opts = {.registration =
+                                                   lent->registration,
+                                               .bytes = MIB,
+                                               .endpoint = lent->endpoint};
     struct mc_transfer *transfer = NULL;
     struct mc_target *target = NULL;
     ck_assert_int_eq(mc_transfer_open(&opts, &transfer), MC_OK);
@@ -334,21 +417,30 @@ static enum mc_err probe(const char *endpoint, const struct mc_tls_opts *tls)
     return err;
 }
 
+/* Those with another's certificate, or an old one, would believe the owner. */
 START_TEST(an_owner_serves_its_own_kind_only)
 {
     begin();
+    const struct mc_tls_opts wrong_certificate = {
+        .cert_file = other.cert, .key_file = other.key, .ca_file = good.ca};
+    const struct mc_tls_opts old_certificate = {
+        .cert_file = expired.cert, .key_file = expired.key, .ca_file = good.ca};
+    const struct mc_tls_opts wrong_ca = {
+        .cert_file = good.cert, .key_file = good.key, .ca_file = other.ca};
     const bool is_plain = _i == 1;
     const struct mc_tls_opts *right = is_plain ? NULL : &good.tls;
     const struct mc_tls_opts *wrongs[] = {is_plain ? &good.tls : NULL,
-                                          &other.tls, &expired.tls};
+                                          &wrong_certificate, &old_certificate,
+                                          &wrong_ca, &other.tls};
     start(right);
     struct mc_client *owner = must_join(MIB, right);
     struct mc_client *client = must_join(MC_NONE, right);
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof wrongs / sizeof wrongs[0]; i++) {
         char key[8];
         (void)snprintf(key, sizeof key, "k%zu", i);
-        ck_assert_int_eq(probe(mc_client_hostname(owner), wrongs[i]),
-                         MC_ERR_TRANSFER_FAIL);
+        ck_assert_int_eq(probe(owner, right), MC_OK);
+        ck_assert_msg(probe(owner, wrongs[i]) == MC_ERR_TRANSFER_FAIL, "%zu",
+                      i);
         expect_service(client, key);
     }
     mc_client_close(client);
