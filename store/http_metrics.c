@@ -84,6 +84,8 @@ static const struct figure table[] = {
     {"mckv_segments", GAUGE, "mounted segments", REGISTRY(segments)},
     {"mckv_expired_clients_total", COUNTER, "clients that fell silent",
      REGISTRY(expired_clients)},
+    {"mckv_left_clients_total", COUNTER, "clients that left in good order",
+     REGISTRY(left_clients)},
     {"mckv_fences_open", GAUGE, "fences that are not acknowledged",
      REGISTRY(fences_open)},
     {"mckv_stuck_attempts", GAUGE, "writes that owners report as stuck",

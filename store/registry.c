@@ -278,7 +278,7 @@ uint64_t mci_registry_step(struct mci_registry *registry, uint64_t now_ns,
     uint64_t next_ns = now_ns + REST_NS;
     struct mci_member *expired = find_expired(registry, now_ns, &next_ns);
     if (expired) {
-        mci_member_end(registry, expired);
+        mci_member_end(registry, expired, true);
         mci_member_release(expired);
     }
     end_graces(registry, now_ns, &next_ns);
@@ -304,6 +304,7 @@ void mci_registry_stat(struct mci_registry *registry,
         .clients = registry->living_count,
         .segments = registry->mounted_count,
         .expired_clients = registry->expired_count,
+        .left_clients = registry->left_count,
         .fences_open = registry->fences_open,
         .attempts = atomic_load(&registry->attempts),
         .stuck = registry->stuck,

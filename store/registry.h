@@ -145,7 +145,8 @@ uint64_t mci_registry_step(struct mci_registry *registry, uint64_t now_ns,
 struct mci_registry_stats {
     uint64_t clients;
     uint64_t segments;
-    uint64_t expired_clients; /* ever */
+    uint64_t expired_clients; /* ever, by their silence */
+    uint64_t left_clients;    /* ever, in good order */
     uint64_t fences_open;     /* told or to be told, not acknowledged */
     uint64_t attempts;        /* open */
     uint64_t stuck;

@@ -271,7 +271,7 @@ enum mc_err mci_registry_hello(struct mci_registry *registry,
         return err;
     }
     if (holder) {
-        mci_member_end(registry, holder);
+        mci_member_end(registry, holder, true);
         mci_member_release(holder);
     }
     return admit(registry, hello, now_ns, welcome_out);
@@ -296,14 +296,15 @@ static void note_past(struct mci_registry *registry, uint64_t incarnation)
 
 /* lock is held. */
 static void begin_leaving(struct mci_registry *registry,
-                          struct mci_member *member)
+                          struct mci_member *member, bool is_expired)
 {
     member->stage = MCI_STAGE_LEAVING;
     note_past(registry, member->incarnation);
     mci_list_remove(&member->link);
     mci_list_push_back(&registry->leaving, &member->link);
     registry->living_count--;
-    registry->expired_count++;
+    registry->expired_count += is_expired;
+    registry->left_count += !is_expired;
     registry->fences_open -= member->fences_issued - member->fences_done;
     member->fences_done = member->fences_issued;
     mci_master_client_expire(registry->opts.master, member->client);
@@ -315,13 +316,14 @@ static void begin_leaving(struct mci_registry *registry,
     mci_doubts_let_go(registry, member, 0);
 }
 
-void mci_member_end(struct mci_registry *registry, struct mci_member *member)
+void mci_member_end(struct mci_registry *registry, struct mci_member *member,
+                    bool is_expired)
 {
     struct mc_view name = mc_view_str(member->name);
     mci_registry_lock(registry);
     bool was_living = member->stage == MCI_STAGE_LIVING;
     if (was_living) {
-        begin_leaving(registry, member);
+        begin_leaving(registry, member, is_expired);
     }
     mci_registry_unlock(registry);
     if (!was_living || name.len == 0) {
@@ -339,7 +341,7 @@ void mci_registry_goodbye(struct mci_registry *registry,
                           struct mci_member *member, uint64_t now_ns)
 {
     (void)now_ns;
-    mci_member_end(registry, member);
+    mci_member_end(registry, member, false);
 }
 
 void mci_registry_hung_up(struct mci_registry *registry,

@@ -116,8 +116,10 @@ struct mci_member *mci_member_hold(struct mci_member *member);
 /* The member of a client number in any stage, NULL if none. lock is held. */
 struct mci_member *mci_member_at(const struct mci_registry *registry,
                                  uint32_t client);
-/* A living member's life ends; calls `expired`. No lock may be held. */
-void mci_member_end(struct mci_registry *registry, struct mci_member *member);
+/* A living member's life ends, by its silence or in good order; calls `expired`.
+ * No lock may be held. */
+void mci_member_end(struct mci_registry *registry, struct mci_member *member,
+                    bool is_expired);
 
 /* ---- segments ---------------------------------------------------------- */
 
@@ -248,6 +250,7 @@ struct mci_registry {
     struct mci_link fencing; /* likewise */
     uint64_t living_count;
     uint64_t expired_count;
+    uint64_t left_count;    /* in good order */
     uint64_t away_until_ns; /* nobody is taken for silent before */
     struct mci_mounted *mounted[MCI_SEGMENTS_MAX];
     uint32_t mounted_count;

@@ -58,6 +58,7 @@ START_TEST(a_second_client_of_a_name_waits_for_two_missed_heartbeats)
     ck_assert_int_eq(fellow_hello(&cast, &second, "a:1"), MC_OK);
     ck_assert_uint_ne(second.client, first.client);
     ck_assert_uint_eq(cast.expired_count, 1);
+    ck_assert_uint_eq(cast_stats(&cast).expired_clients, 1);
     ck_assert_str_eq(cast.expired, "a:1");
     ck_assert_int_eq(fellow_beat(&first), MC_ERR_CLIENT_NOT_FOUND);
     cast_settle(&cast);
@@ -180,6 +181,7 @@ START_TEST(a_silent_client_is_expired_and_its_keys_go_once_each)
     ck_assert_uint_eq(cast_stats(&cast).clients, 1);
     ck_assert_uint_eq(cast_stats(&cast).segments, 1);
     ck_assert_uint_eq(cast_stats(&cast).expired_clients, 1);
+    ck_assert_uint_eq(cast_stats(&cast).left_clients, 0);
     ck_assert_str_eq(cast.expired, "a:1");
     ck_assert_int_eq(rig_exist(&cast.rig, "k1"), 0);
     cast_settle(&cast);
@@ -259,6 +261,8 @@ START_TEST(a_goodbye_ends_at_once)
     mci_registry_goodbye(cast.registry, a.member, cast.rig.now_ns);
     mci_registry_goodbye(cast.registry, a.member, cast.rig.now_ns);
     ck_assert_uint_eq(cast.expired_count, 1);
+    ck_assert_uint_eq(cast_stats(&cast).left_clients, 1);
+    ck_assert_uint_eq(cast_stats(&cast).expired_clients, 0);
     struct fellow b;
     fellow_join(&cast, &b, "a:1", 0); /* the name is free */
     /* And nothing is placed there any more. */
