@@ -21,6 +21,7 @@ struct mc_view {
     size_t len;
 };
 
+/* A view of so many bytes; borrowed as they are. */
 static inline struct mc_view mc_view_make(const void *data, size_t len)
 {
     struct mc_view view;

@@ -84,11 +84,12 @@ struct mci_answer {
     enum mc_err code;
 };
 
-/* Writes the length (0 for now) and all but the args or the result, which
- * follow as one value; returns where the frame begins, for mci_frame_finish,
- * which fills in the length. */
+/* Writes room for the length and all but the args, which follow as one value;
+ * returns where the frame begins, for mci_frame_finish, which fills in the
+ * length. */
 size_t mci_request_begin(struct mci_pack *pack,
                          const struct mci_request *request);
+/* As that, with the result in place of the args. */
 size_t mci_answer_begin(struct mci_pack *pack, const struct mci_answer *answer);
 /* Errors: those of the pack; MC_ERR_INVALID_PARAMS (over MC_MESSAGE_LEN_MAX). */
 MC_CHECK_RESULT enum mc_err mci_frame_finish(struct mci_pack *pack, size_t at);

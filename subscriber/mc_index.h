@@ -18,7 +18,7 @@
  * readers, each with its own struct mc_index_reader; neither waits for the
  * other. An answer is per block as of some moment during the call; a
  * replacement (removed and stored of one key, applied by
- * mc_index_replace_stored) is never seen half done.
+ * mc_index_replaced) is never seen half done.
  */
 #ifndef MC_INDEX_H
 #define MC_INDEX_H
@@ -66,6 +66,8 @@ struct mc_index_opts {
                                      are answered as 0 */
 };
 
+/* An empty index. The caller owns it and ends it with mc_index_destroy.
+ * Errors: MC_ERR_INVALID_PARAMS (no layout, a bound), MC_ERR_NOMEM. */
 MC_CHECK_RESULT enum mc_err mc_index_create(const struct mc_index_opts *opts,
                                             struct mc_index **index_out);
 /* All readers must be gone. NULL is fine. */
