@@ -470,9 +470,14 @@ END_TEST
 /* Where nobody comes by tcp a port is no name, so two may be given the same. */
 START_TEST(who_is_not_served_by_tcp_has_no_name)
 {
+    struct mci_registry_stats stats;
     start(0, 0);
     struct mc_client *a = join_as("127.0.0.1:12345", "shm");
     struct mc_client *b = join_as("127.0.0.1:12345", "shm");
+    ck_assert_str_eq(mc_client_hostname(a), "127.0.0.1");
+    ck_assert_str_eq(mc_client_hostname(b), "127.0.0.1");
+    mci_registry_stat(process.registry, &stats);
+    ck_assert_uint_eq(stats.clients, 2);
     mc_client_close(b);
     mc_client_close(a);
     stop();

@@ -780,8 +780,10 @@ START_TEST(a_server_ends_with_peers_in_every_state)
     mci_control_server_destroy(scene.rig.server);
     scene.rig.server = NULL;
     for (int i = 0; i < 4; i++) {
+        peer_expect_last(&peers[i]);
         peer_close(&peers[i]);
     }
+    peer_expect_last(&scene.peer);
     peer_close(&scene.peer);
     server_rig_close(&scene.rig);
 }

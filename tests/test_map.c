@@ -96,8 +96,13 @@ START_TEST(test_fini_takes_zeroed_and_unused_maps)
 {
     struct mci_map map = {0};
     mci_map_fini(&map);
+    ck_assert_ptr_null(map.slots);
     mci_map_init(&map, 5);
     mci_map_fini(&map);
+    ck_assert_ptr_null(map.slots);
+    ck_assert_uint_eq(map.count, 0);
+    ck_assert_uint_eq(map.max, 5);
+    ck_assert_ptr_null(mci_map_get(&map, mc_view_str("k")));
 }
 END_TEST
 

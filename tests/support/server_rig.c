@@ -226,6 +226,16 @@ void peer_expect_end(struct peer *peer)
     ck_assert_int_le(recv(peer->fd, &byte, 1, 0), 0);
 }
 
+void peer_expect_last(struct peer *peer)
+{
+    uint8_t room[4096];
+    ssize_t len;
+    do {
+        ck_assert(peer_has_answer(peer, PEER_PATIENCE_MS));
+        len = recv(peer->fd, room, sizeof room, 0);
+    } while (len > 0);
+}
+
 /* ---- hello --------------------------------------------------------------- */
 
 enum mc_err peer_hello(struct peer *peer, uint64_t incarnation,

@@ -92,6 +92,7 @@ struct mc_view peer_last(const struct peer *peer);
 bool peer_has_answer(const struct peer *peer, int wait_ms);
 /* Waits for the other side to close; nothing may come before. */
 void peer_expect_end(struct peer *peer);
+void peer_expect_last(struct peer *peer); /* after what is on its way */
 
 /* ---- whole calls --------------------------------------------------------- */
 
