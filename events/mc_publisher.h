@@ -43,7 +43,10 @@ struct mc_publisher_opts {
     uint32_t history_batches; /* 0 = 65536 */
     uint64_t history_bytes;   /* 0 = 256 MiB */
     uint64_t hwm_bytes;       /* per slow subscriber; 0 = 64 MiB, at least 8 */
-    uint64_t heartbeat_ms;    /* 0 = 1000 with a replay endpoint, else off */
+    uint64_t heartbeat_ms;    /* 0 = 1000 with a replay endpoint, else off;
+                                 UINT64_MAX = off */
+    uint32_t replay_layout;   /* frames of a replayed message after the
+                                 delimiter, and it: 0 or 4, or 3: no topic */
     /* CURVE: encrypts, and only holders of allowed keys get anything. Both or
      * none. The first file holds this side's key pair, the other public keys,
      * one a line; docs/master.md says their form. */
@@ -73,9 +76,19 @@ struct mc_publisher_stats {
     uint64_t queue_capacity;
     uint64_t blocked_writers; /* waits for room, so far */
     uint64_t subscribers;     /* subscriptions standing now */
-    uint64_t history_batches;
+    uint64_t history_batches; /* kept for replay now */
     uint64_t history_bytes;
-    char endpoint[256]; /* as bound, NUL-terminated; empty if off */
+    uint64_t history_oldest_seq;
+    uint64_t replay_requests;
+    uint64_t snapshot_requests;
+    uint64_t status_requests;
+    uint64_t malformed_requests;
+    uint64_t refused_requests;  /* the line was full, or no such tenant */
+    uint64_t given_up_requests; /* took nothing for too long, or vanished */
+    uint64_t replayed_batches;
+    uint64_t snapshot_walks;   /* through the store; requests share them */
+    uint64_t waiting_requests; /* in line now */
+    char endpoint[256];        /* as bound, NUL-terminated; empty if off */
     char replay_endpoint[256];
 };
 

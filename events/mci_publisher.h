@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mci_publisher.h - the thread that carries events from the log to a socket.
  *
+ * With an endpoint for recovery each message enters a history before it is sent,
+ * and a server answers who asks for it again, from create plus serve on.
+ *
  * It is the log's consumer from create to destroy: takes records, makes batches
  * of them, writes each as one message of three frames and sends it on an XPUB
  * socket that it alone touches. Sending never waits: libzmq drops for a
@@ -15,6 +18,7 @@
 #ifndef MCI_PUBLISHER_H
 #define MCI_PUBLISHER_H
 #include "mci_event_log.h"
+#include "mci_snapshot.h"
 
 struct mci_publisher;
 
@@ -24,7 +28,7 @@ bool mci_publisher_is_wanted(const struct mc_publisher_opts *opts);
 /* Judges options without touching anything, with a log line naming what is
  * wrong; create does so too. Errors: MC_ERR_INVALID_PARAMS (no endpoint, no
  * backend id, one of the strings too long or not UTF-8, queue_capacity under
- * the minimum and not 0), MC_ERR_NOT_SUPPORTED (replay_endpoint). */
+ * the minimum and not 0, a layout that is none). */
 MC_CHECK_RESULT enum mc_err
 mci_publisher_check(const struct mc_publisher_opts *opts);
 
@@ -37,6 +41,15 @@ MC_CHECK_RESULT enum mc_err
 mci_publisher_create(const struct mc_publisher_opts *opts,
                      struct mci_event_log *log,
                      struct mci_publisher **publisher_out);
+
+/* Binds the recovery server, if the options named an endpoint for it, and lets
+ * it answer: before anybody else uses the publisher. Of the source it asks as
+ * long as the publisher lives, on a thread of its own. Errors:
+ * MC_ERR_INVALID_PARAMS (cannot bind; the log line names endpoint and cause),
+ * MC_ERR_NOMEM. */
+MC_CHECK_RESULT enum mc_err
+mci_publisher_serve(struct mci_publisher *publisher,
+                    const struct mci_snapshot_source *source, void *ctx);
 
 /* Sends what is in the log, gives subscribers time to fetch it, closes, joins
  * and detaches: within 2 s, whatever subscribers do. NULL is fine. */

@@ -4,22 +4,13 @@
  * The socket is opened on the thread that uses it; create waits for the word
  * how that went, so that a port that is taken is an error of create. All memory
  * is had before the thread starts: from then on nothing is allocated but
- * libzmq's own messages.
+ * libzmq's own messages, and copies for the history where one is kept.
  */
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
-
-#include "batcher.h"
 #include "mc_log.h"
 #include "mci_alloc.h"
 #include "mci_clock.h"
-#include "mci_publisher.h"
-#include "publisher_socket.h"
-#include "send_mark.h"
+#include "publisher_parts.h"
 
-#define START_WAIT_NS MCI_NS_PER_S      /* for the first subscription */
 #define LISTEN_NS (100 * MCI_NS_PER_MS) /* longest time of not listening */
 #define LISTEN_TURNS 16                 /* the same in turns, when busy */
 #define DRAIN_NS (900 * MCI_NS_PER_MS)  /* at the end, for the log */
@@ -28,69 +19,29 @@
 #define START_SLICE_MS 10
 #define GATHER_NS MCI_NS_PER_MS
 
-/* Written by the publisher's thread alone. */
-struct counters {
-    _Atomic uint64_t last_seq;
-    _Atomic uint64_t batches;
-    _Atomic uint64_t events;
-    _Atomic uint64_t bytes;
-    _Atomic uint64_t failed; /* events that could not be sent */
-    _Atomic uint64_t skipped;
-    _Atomic uint64_t heartbeats;
-    _Atomic uint64_t subscribers;
-};
-
-struct mci_publisher {
-    struct mci_event_log *log;
-    char *endpoint; /* as asked for */
-    char *topic;
-    char *backend_id;
-    struct counters counters;
-    _Atomic bool stops;
-    pthread_t thread;
-
-    pthread_mutex_t lock;
-    pthread_cond_t opened;
-    /* Guarded by lock. */
-    bool is_opened; /* well or not */
-    enum mc_err open_err;
-    char bound[sizeof((struct mc_publisher_stats *)0)->endpoint];
-
-    /* The thread's own. */
-    struct mci_publisher_socket socket;
-    struct mci_zmq_curve curve; /* without keys: none */
-    struct mci_send_mark mark;
-    struct mci_batcher batcher;
-    struct mci_log_taken taken;
-    struct mc_event_writer *writer;
-    uint8_t *payload; /* MC_BATCH_BYTES_MAX */
-    uint32_t turns_unheard;
-    uint64_t begins_ns; /* also without a subscriber */
-};
-
-static void count(_Atomic uint64_t *counter, uint64_t by)
-{
-    atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
-}
-
-static uint64_t counted(_Atomic uint64_t *counter)
-{
-    return atomic_load_explicit(counter, memory_order_relaxed);
-}
-
-static void set(_Atomic uint64_t *counter, uint64_t value)
-{
-    atomic_store_explicit(counter, value, memory_order_relaxed);
-}
-
 /* --- the thread ---------------------------------------------------------- */
 
 static bool listen(struct mci_publisher *publisher, int wait_ms)
 {
     bool is_new = mci_publisher_socket_listen(&publisher->socket, wait_ms);
-    set(&publisher->counters.subscribers, publisher->socket.subscriptions);
+    mci_counter_set(&publisher->counters.subscribers,
+                    publisher->socket.subscriptions);
     publisher->turns_unheard = 0;
     return is_new;
+}
+
+/* Into the history first: what somebody saw can be asked for. A batch that has
+ * no room there goes out all the same. */
+static void keep(struct mci_publisher *publisher, uint64_t seq, size_t len)
+{
+    if (publisher->history &&
+        mci_history_add(publisher->history, seq,
+                        mc_view_make(publisher->payload, len))) {
+        mc_log(MC_LOG_WARN,
+               "publisher: history: message %ju is not kept: "
+               "out of memory",
+               (uintmax_t)seq);
+    }
 }
 
 static enum mc_err send_batch(struct mci_publisher *publisher,
@@ -102,6 +53,7 @@ static enum mc_err send_batch(struct mci_publisher *publisher,
     if (err) {
         return err;
     }
+    keep(publisher, batch->seq, *len_out);
     return mci_publisher_socket_send(
         &publisher->socket, mc_view_str(publisher->topic), batch->seq,
         mc_view_make(publisher->payload, *len_out));
@@ -111,22 +63,22 @@ static enum mc_err send_batch(struct mci_publisher *publisher,
 static void publish(struct mci_publisher *publisher,
                     const struct mci_batch *batch)
 {
-    struct counters *counters = &publisher->counters;
+    struct publisher_counters *counters = &publisher->counters;
     size_t len = 0;
-    set(&counters->last_seq, batch->seq);
+    mci_counter_set(&counters->last_seq, batch->seq);
     enum mc_err err = send_batch(publisher, batch, &len);
     if (err) {
-        count(&counters->failed, batch->count);
+        mci_counter_add(&counters->failed, batch->count);
         mc_log(MC_LOG_WARN, "publisher: send %u events: %s", batch->count,
                mc_err_text(err));
         return;
     }
-    count(&counters->bytes, len);
+    mci_counter_add(&counters->bytes, len);
     if (batch->count > 0) {
-        count(&counters->batches, 1);
-        count(&counters->events, batch->count);
+        mci_counter_add(&counters->batches, 1);
+        mci_counter_add(&counters->events, batch->count);
     } else {
-        count(&counters->heartbeats, 1);
+        mci_counter_add(&counters->heartbeats, 1);
     }
 }
 
@@ -138,7 +90,7 @@ static void publish_taken(struct mci_publisher *publisher)
         mci_batcher_sent(&publisher->batcher, mci_clock_ns());
         publish(publisher, &batch);
     }
-    set(&publisher->counters.skipped, publisher->batcher.skipped);
+    mci_counter_set(&publisher->counters.skipped, publisher->batcher.skipped);
 }
 
 static void beat_if_due(struct mci_publisher *publisher)
@@ -215,19 +167,13 @@ static void drain_and_close(struct mci_publisher *publisher)
 
 static enum mc_err open_socket(struct mci_publisher *publisher)
 {
-    char bound[sizeof publisher->bound] = "";
     const struct mci_publisher_socket_opts opts = {
         .endpoint = publisher->endpoint,
         .mark = publisher->mark.messages,
-        .curve = publisher->curve.allowed.count > 0 ? &publisher->curve : NULL};
-    enum mc_err err = mci_publisher_socket_open(&publisher->socket, &opts,
-                                                bound, sizeof bound);
-    (void)pthread_mutex_lock(&publisher->lock);
-    publisher->is_opened = true;
-    publisher->open_err = err;
-    memcpy(publisher->bound, bound, sizeof bound);
-    (void)pthread_cond_signal(&publisher->opened);
-    (void)pthread_mutex_unlock(&publisher->lock);
+        .curve = mci_publisher_curve(publisher)};
+    enum mc_err err = mci_publisher_socket_open(
+        &publisher->socket, &opts, publisher->bound, sizeof publisher->bound);
+    mci_opened_say(&publisher->thread, err);
     return err;
 }
 
@@ -247,131 +193,6 @@ static void *run(void *arg)
 
 /* --- its owner ----------------------------------------------------------- */
 
-static void publisher_free(struct mci_publisher *publisher)
-{
-    (void)pthread_cond_destroy(&publisher->opened);
-    (void)pthread_mutex_destroy(&publisher->lock);
-    mc_event_writer_destroy(publisher->writer);
-    mci_log_taken_fini(&publisher->taken);
-    mci_curve_list_fini(&publisher->curve.allowed);
-    explicit_bzero(&publisher->curve.pair, sizeof publisher->curve.pair);
-    mci_free(publisher->payload);
-    mci_free(publisher->backend_id);
-    mci_free(publisher->topic);
-    mci_free(publisher->endpoint);
-    mci_free(publisher);
-}
-
-static enum mc_err make_writer(struct mci_publisher *publisher,
-                               const struct mc_publisher_opts *opts)
-{
-    const struct mc_event_writer_opts writer_opts = {
-        .plain = opts->no_extra_fields,
-        .no_legacy_compat = opts->no_legacy_compat,
-        .no_object_key = opts->no_object_key,
-        .empty_token_ids = opts->empty_token_ids,
-        .seq_hashes = opts->emit_seq_hashes,
-        .block_size = opts->block_size,
-        .dp_rank = opts->dp_rank,
-        .epoch = mci_event_log_epoch(publisher->log),
-        .model_name = mc_view_str(opts->model_name),
-        .additional_salt = mc_view_str(opts->additional_salt),
-        .lora_name = mc_view_str(opts->lora_name)};
-    return mc_event_writer_create(&writer_opts, &publisher->writer);
-}
-
-static char *text_copy(const char *text)
-{
-    return mci_strdup_n(text ? text : "", text ? strlen(text) : 0);
-}
-
-static enum mc_err fill_publisher(struct mci_publisher *publisher,
-                                  const struct mc_publisher_opts *opts)
-{
-    publisher->mark = mci_send_mark(opts->hwm_bytes);
-    publisher->endpoint = text_copy(opts->bind_endpoint);
-    publisher->topic = text_copy(opts->topic);
-    publisher->backend_id = text_copy(opts->backend_id);
-    publisher->payload = mci_alloc(MC_BATCH_BYTES_MAX);
-    if (!publisher->endpoint || !publisher->topic || !publisher->backend_id ||
-        !publisher->payload) {
-        return MC_ERR_NOMEM;
-    }
-    enum mc_err err = mci_log_taken_init(&publisher->taken);
-    if (err) {
-        return err;
-    }
-    err = make_writer(publisher, opts);
-    if (err) {
-        return err;
-    }
-    struct mci_batcher_opts batcher_opts = {
-        .writer = publisher->writer,
-        .backend_id = mc_view_str(publisher->backend_id),
-        .max_bytes = publisher->mark.batch_bytes,
-        .skips_keyed = opts->no_object_key};
-    if (__builtin_mul_overflow(opts->heartbeat_ms, MCI_NS_PER_MS,
-                               &batcher_opts.heartbeat_ns)) {
-        batcher_opts.heartbeat_ns = 0;
-    }
-    if (opts->sequence_epoch) {
-        batcher_opts.base_seq = mci_batcher_epoch_base(mci_clock_wall_ms());
-    }
-    uint64_t now_ns = mci_clock_ns();
-    publisher->begins_ns = now_ns + START_WAIT_NS;
-    mci_batcher_init(&publisher->batcher, &batcher_opts, now_ns);
-    set(&publisher->counters.last_seq, batcher_opts.base_seq);
-    return MC_OK;
-}
-
-static enum mc_err read_keys(struct mci_publisher *publisher,
-                             const struct mc_publisher_opts *opts)
-{
-    if (!opts->curve_server_key_file || !opts->curve_server_key_file[0]) {
-        return MC_OK;
-    }
-    enum mc_err err = mci_curve_pair_read(opts->curve_server_key_file,
-                                          &publisher->curve.pair);
-    return err ? err
-               : mci_curve_list_read(opts->curve_allowed_keys_file,
-                                     &publisher->curve.allowed);
-}
-
-/* No signal of the program is handled on this thread. */
-static enum mc_err start_thread(struct mci_publisher *publisher)
-{
-    sigset_t all;
-    sigset_t before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&publisher->thread, NULL, run, publisher);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (rc != 0) {
-        mc_log(MC_LOG_ERROR, "publisher: thread: %s", strerror(rc));
-        return MC_ERR_NOMEM;
-    }
-    (void)pthread_setname_np(publisher->thread, "mckv-events");
-    return MC_OK;
-}
-
-static enum mc_err start(struct mci_publisher *publisher)
-{
-    enum mc_err err = start_thread(publisher);
-    if (err) {
-        return err;
-    }
-    (void)pthread_mutex_lock(&publisher->lock);
-    while (!publisher->is_opened) {
-        (void)pthread_cond_wait(&publisher->opened, &publisher->lock);
-    }
-    err = publisher->open_err;
-    (void)pthread_mutex_unlock(&publisher->lock);
-    if (err) {
-        (void)pthread_join(publisher->thread, NULL);
-    }
-    return err;
-}
-
 enum mc_err mci_publisher_create(const struct mc_publisher_opts *opts,
                                  struct mci_event_log *log,
                                  struct mci_publisher **publisher_out)
@@ -385,11 +206,9 @@ enum mc_err mci_publisher_create(const struct mc_publisher_opts *opts,
         return MC_ERR_NOMEM;
     }
     publisher->log = log;
-    (void)pthread_mutex_init(&publisher->lock, NULL);
-    (void)pthread_cond_init(&publisher->opened, NULL);
-    err = fill_publisher(publisher, opts);
+    err = mci_publisher_fill(publisher, opts);
     if (!err) {
-        err = read_keys(publisher, opts);
+        err = mci_publisher_read_keys(publisher, opts);
     }
     if (err) {
         goto err_free;
@@ -398,7 +217,8 @@ enum mc_err mci_publisher_create(const struct mc_publisher_opts *opts,
     if (err) {
         goto err_free;
     }
-    err = start(publisher);
+    err = mci_opened_start(&publisher->thread, "publisher", "mckv-events", run,
+                           publisher);
     if (err) {
         goto err_detach;
     }
@@ -409,8 +229,31 @@ enum mc_err mci_publisher_create(const struct mc_publisher_opts *opts,
 err_detach:
     mci_event_log_detach(log);
 err_free:
-    publisher_free(publisher);
+    mci_publisher_free(publisher);
     return err;
+}
+
+enum mc_err mci_publisher_serve(struct mci_publisher *publisher,
+                                const struct mci_snapshot_source *source,
+                                void *ctx)
+{
+    if (!publisher->history) {
+        return MC_OK;
+    }
+    const struct mci_recovery_server_opts opts = {
+        .endpoint = publisher->replay_endpoint,
+        .curve = mci_publisher_curve(publisher),
+        .recovery = {.history = publisher->history,
+                     .source = source,
+                     .ctx = ctx,
+                     .writer = publisher->recovery_writer,
+                     .backend_id = mc_view_str(publisher->backend_id),
+                     .topic = mc_view_str(publisher->topic),
+                     .epoch = mci_event_log_epoch(publisher->log),
+                     .max_bytes = publisher->mark.batch_bytes,
+                     .layout = publisher->replay_layout,
+                     .no_rows = publisher->no_object_key}};
+    return mci_recovery_server_create(&opts, &publisher->recovery);
 }
 
 void mci_publisher_destroy(struct mci_publisher *publisher)
@@ -418,33 +261,10 @@ void mci_publisher_destroy(struct mci_publisher *publisher)
     if (!publisher) {
         return;
     }
+    mci_recovery_server_destroy(publisher->recovery);
     publisher->stops = true;
     mci_event_log_wake(publisher->log);
-    (void)pthread_join(publisher->thread, NULL);
+    mci_opened_join(&publisher->thread);
     mci_event_log_detach(publisher->log);
-    publisher_free(publisher);
-}
-
-void mci_publisher_stats(struct mci_publisher *publisher,
-                         struct mc_publisher_stats *stats_out)
-{
-    struct counters *counters = &publisher->counters;
-    struct mci_log_stats log;
-    mci_event_log_stats(publisher->log, &log);
-    *stats_out = (struct mc_publisher_stats){
-        .enabled = true,
-        .epoch = mci_event_log_epoch(publisher->log),
-        .last_event_id = log.last_id,
-        .last_seq = counted(&counters->last_seq),
-        .published_batches = counted(&counters->batches),
-        .published_events = counted(&counters->events),
-        .published_bytes = counted(&counters->bytes),
-        .dropped_events = log.dropped + counted(&counters->failed),
-        .skipped_events = counted(&counters->skipped),
-        .heartbeats = counted(&counters->heartbeats),
-        .queue_depth = log.depth,
-        .queue_capacity = log.capacity,
-        .blocked_writers = log.waits,
-        .subscribers = counted(&counters->subscribers)};
-    memcpy(stats_out->endpoint, publisher->bound, sizeof publisher->bound);
+    mci_publisher_free(publisher);
 }

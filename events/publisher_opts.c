@@ -41,6 +41,7 @@ static enum mc_err check_texts(const struct mc_publisher_opts *opts)
         size_t max;
     } rows[] = {
         {"bind endpoint", opts->bind_endpoint, ENDPOINT_LEN_MAX},
+        {"replay endpoint", opts->replay_endpoint, ENDPOINT_LEN_MAX},
         {"backend id", opts->backend_id, MC_BACKEND_ID_LEN_MAX},
         {"topic", opts->topic, TEXT_LEN_MAX},
         {"model name", opts->model_name, TEXT_LEN_MAX},
@@ -88,11 +89,6 @@ static enum mc_err check_endpoint(const char *endpoint)
 
 enum mc_err mci_publisher_check(const struct mc_publisher_opts *opts)
 {
-    if (is_set(opts->replay_endpoint)) {
-        mc_log(MC_LOG_ERROR,
-               "publisher: replay endpoint: there is no recovery server yet");
-        return MC_ERR_NOT_SUPPORTED;
-    }
     if (!is_set(opts->bind_endpoint)) {
         mc_log(MC_LOG_ERROR, "publisher: no bind endpoint");
         return MC_ERR_INVALID_PARAMS;
@@ -114,6 +110,12 @@ enum mc_err mci_publisher_check(const struct mc_publisher_opts *opts)
         mc_log(MC_LOG_ERROR, "publisher: unknown overflow policy");
         return MC_ERR_INVALID_PARAMS;
     }
+    if (opts->replay_layout != 0 && opts->replay_layout != 3 &&
+        opts->replay_layout != 4) {
+        mc_log(MC_LOG_ERROR, "publisher: replay layout %u: 3 or 4",
+               opts->replay_layout);
+        return MC_ERR_INVALID_PARAMS;
+    }
     if (is_set(opts->curve_server_key_file) !=
         is_set(opts->curve_allowed_keys_file)) {
         mc_log(MC_LOG_ERROR, "publisher: curve server key file and allowed "
@@ -121,8 +123,10 @@ enum mc_err mci_publisher_check(const struct mc_publisher_opts *opts)
         return MC_ERR_INVALID_PARAMS;
     }
     enum mc_err err = check_texts(opts);
-    if (err) {
-        return err;
+    if (!err) {
+        err = check_endpoint(opts->bind_endpoint);
     }
-    return check_endpoint(opts->bind_endpoint);
+    return !err && is_set(opts->replay_endpoint)
+               ? check_endpoint(opts->replay_endpoint)
+               : err;
 }

@@ -56,8 +56,13 @@ START_TEST(missing_or_bad_settings_are_refused_by_name)
     opts.lora_name = "\xff";
     expect_refused(&opts, MC_ERR_INVALID_PARAMS, "lora name");
     opts = rig_opts();
-    opts.replay_endpoint = "tcp://127.0.0.1:*";
-    expect_refused(&opts, MC_ERR_NOT_SUPPORTED, "replay endpoint");
+    opts.replay_endpoint = "tcp://127.0.0.1:99999";
+    expect_refused(&opts, MC_ERR_INVALID_PARAMS, "tcp://127.0.0.1:99999");
+    opts.replay_endpoint = long_text;
+    expect_refused(&opts, MC_ERR_INVALID_PARAMS, "replay endpoint: 4999");
+    opts = rig_opts();
+    opts.replay_layout = 5;
+    expect_refused(&opts, MC_ERR_INVALID_PARAMS, "replay layout 5");
     opts = rig_opts();
     opts.overflow = (enum mc_publisher_overflow)7;
     expect_refused(&opts, MC_ERR_INVALID_PARAMS, "overflow");
