@@ -95,6 +95,19 @@ static enum mc_err open_master(struct mc_client *client,
                         : err;
 }
 
+/* Those who ask again can be answered now. */
+static enum mc_err open_recovery(struct mc_client *client)
+{
+    if (!client->publisher) {
+        return MC_OK;
+    }
+    enum mc_err err =
+        mci_snapshot_init(&client->snapshot, client->master, client->log);
+    return err ? err
+               : mci_publisher_serve(client->publisher, &mci_snapshot_walk,
+                                     &client->snapshot);
+}
+
 static enum mc_err open_embedded(struct mc_client *client,
                                  const struct mc_client_opts *opts)
 {
@@ -102,7 +115,10 @@ static enum mc_err open_embedded(struct mc_client *client,
     if (err == MC_OK) {
         err = open_events(client, &opts->events);
     }
-    return err == MC_OK ? open_master(client, &opts->store) : err;
+    if (err == MC_OK) {
+        err = open_master(client, &opts->store);
+    }
+    return err == MC_OK ? open_recovery(client) : err;
 }
 
 /* What every client has, whatever its master. */
@@ -181,6 +197,7 @@ void mc_client_close(struct mc_client *client)
     mci_outside_close(client->outside);
     mci_sweeper_stop(&client->sweeper);
     mci_publisher_destroy(client->publisher);
+    mci_snapshot_fini(&client->snapshot);
     mci_master_destroy(client->master);
     mci_event_log_destroy(client->log);
     mci_segment_fini(&client->segment);

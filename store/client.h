@@ -18,6 +18,7 @@
 #include "mci_link.h"
 #include "mci_publisher.h"
 #include "mci_segment.h"
+#include "snapshot.h"
 #include "sweeper.h"
 
 struct mc_client {
@@ -35,6 +36,7 @@ struct mc_client {
     uint32_t segment_id; /* 0: it lends nothing */
     struct mci_event_log *log;
     struct mci_publisher *publisher; /* NULL: none */
+    struct mci_snapshot snapshot;    /* asked by the publisher alone */
     struct mci_master *master;
     struct mci_sweeper sweeper;
     /* Of a master process: all that is outside. NULL: embedded. */

@@ -99,8 +99,6 @@ static enum mc_err open_events(struct mc_master *master,
     struct mc_publisher_stats stats;
     mci_publisher_stats(master->publisher, &stats);
     memcpy(master->bound.events, stats.endpoint, sizeof stats.endpoint);
-    memcpy(master->bound.recovery, stats.replay_endpoint,
-           sizeof stats.replay_endpoint);
     return MC_OK;
 }
 
@@ -124,6 +122,30 @@ static enum mc_err open_core(struct mc_master *master,
         err = mci_registry_create(&registry, &master->registry);
     }
     return err ? err : mci_sweeper_start(&master->sweeper, master->core);
+}
+
+/* Those who ask again can be answered once there is a core. */
+static enum mc_err open_recovery(struct mc_master *master,
+                                 const struct mc_master_opts *opts)
+{
+    (void)opts;
+    if (!master->publisher) {
+        return MC_OK;
+    }
+    enum mc_err err =
+        mci_snapshot_init(&master->snapshot, master->core, master->log);
+    if (!err) {
+        err = mci_publisher_serve(master->publisher, &mci_snapshot_walk,
+                                  &master->snapshot);
+    }
+    if (err) {
+        return err;
+    }
+    struct mc_publisher_stats stats;
+    mci_publisher_stats(master->publisher, &stats);
+    memcpy(master->bound.recovery, stats.replay_endpoint,
+           sizeof stats.replay_endpoint);
+    return MC_OK;
 }
 
 /* "HOST:PORT" with what others can connect to in place of "any". */
@@ -223,11 +245,14 @@ enum mc_err mc_master_open(const struct mc_master_opts *opts,
         const char *what;
         enum mc_err (*open)(struct mc_master *master,
                             const struct mc_master_opts *opts);
-    } steps[] = {
-        {"tls", open_tls},           {"events", open_events_step},
-        {"store", open_core},        {"tenant_quota_file", open_quotas},
-        {"metadata", open_metadata}, {"rpc", open_control},
-        {"admin", open_admin}};
+    } steps[] = {{"tls", open_tls},
+                 {"events", open_events_step},
+                 {"store", open_core},
+                 {"recovery", open_recovery},
+                 {"tenant_quota_file", open_quotas},
+                 {"metadata", open_metadata},
+                 {"rpc", open_control},
+                 {"admin", open_admin}};
     struct mc_master *master = mci_calloc(1, sizeof *master);
     if (!master) {
         return MC_ERR_NOMEM;
@@ -258,6 +283,7 @@ void mc_master_close(struct mc_master *master)
     mci_metadata_close(master->metadata);
     mci_sweeper_stop(&master->sweeper);
     mci_publisher_destroy(master->publisher);
+    mci_snapshot_fini(&master->snapshot);
     mci_master_destroy(master->core);
     mci_event_log_destroy(master->log);
     mci_tls_destroy(master->tls);

@@ -11,11 +11,13 @@
 #include "http_server.h"
 #include "mc_master.h"
 #include "mci_publisher.h"
+#include "snapshot.h"
 #include "sweeper.h"
 
 struct mc_master {
     struct mci_event_log *log;
     struct mci_publisher *publisher; /* NULL: no events leave */
+    struct mci_snapshot snapshot;    /* asked by the publisher alone */
     struct mci_master *core;
     struct mci_registry *registry;
     struct mci_tls *tls; /* NULL: none */

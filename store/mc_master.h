@@ -40,7 +40,7 @@ struct mc_master_opts {
 
 /* Everything is bound when this returns. *what_out, if not NULL, points to a
  * constant word for what failed ("rpc", "admin", "metadata", "events",
- * "store", "tenant_quota_file", "tls"). Errors: MC_ERR_INVALID_PARAMS,
+ * "store", "recovery", "tenant_quota_file", "tls"). Errors: MC_ERR_INVALID_PARAMS,
  * MC_ERR_UNAVAILABLE_IN_CURRENT_STATUS (a port is taken), MC_ERR_NOMEM. */
 MC_CHECK_RESULT enum mc_err mc_master_open(const struct mc_master_opts *opts,
                                            struct mc_master **master_out,

@@ -73,6 +73,16 @@ static const size_t event_figures[] = {
     offsetof(struct mc_publisher_stats, subscribers),
     offsetof(struct mc_publisher_stats, history_batches),
     offsetof(struct mc_publisher_stats, history_bytes),
+    offsetof(struct mc_publisher_stats, history_oldest_seq),
+    offsetof(struct mc_publisher_stats, replay_requests),
+    offsetof(struct mc_publisher_stats, snapshot_requests),
+    offsetof(struct mc_publisher_stats, status_requests),
+    offsetof(struct mc_publisher_stats, malformed_requests),
+    offsetof(struct mc_publisher_stats, refused_requests),
+    offsetof(struct mc_publisher_stats, given_up_requests),
+    offsetof(struct mc_publisher_stats, replayed_batches),
+    offsetof(struct mc_publisher_stats, snapshot_walks),
+    offsetof(struct mc_publisher_stats, waiting_requests),
 };
 #define EVENT_COUNT (sizeof event_figures / sizeof event_figures[0])
 #define EVENTS_AT MCI_STAT_WORDS_OWN

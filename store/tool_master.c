@@ -50,6 +50,7 @@ static int fail_open(const struct master_settings *settings, enum mc_err err,
         {"metadata", "http_metadata_server_port"}};
     static const struct failure others[] = {
         {"events", "kv_events_bind_endpoint"},
+        {"recovery", "kv_events_replay_endpoint"},
         {"tenant_quota_file", "tenant_quota_connector_uri"},
         {"tls", "tls_cert, --tls_key, --tls_ca"}};
     for (size_t i = 0; i < sizeof ports / sizeof ports[0]; i++) {

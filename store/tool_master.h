@@ -38,6 +38,7 @@ struct master_settings {
     uint64_t metadata_port;
     bool metadata_cleanup;
     bool with_events;
+    bool has_heartbeat;
     struct mc_publisher_opts events;
     bool legacy_compat;
     bool object_key;

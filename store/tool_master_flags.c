@@ -105,7 +105,8 @@ static const struct flag flags[] = {
     {"kv_events_replay_endpoint", TEXT, AT(events.replay_endpoint), NULL,
      "the recovery server"},
     {"kv_events_heartbeat", DURATION, AT(events.heartbeat_ms), NULL,
-     "silence after which an empty message is sent, 0: off"},
+     "silence after which an empty message is sent, 0: off (1s with a "
+     "recovery server)"},
     {"kv_events_overflow", TEXT, AT(overflow), "drop_oldest",
      "drop_oldest or block"},
     {"kv_events_history", COUNT, AT(history_batches), "65536",
@@ -415,6 +416,9 @@ int tool_flag_set(const struct flag *flag, const char *value, bool is_no,
     }
     if (flag->at == AT(exist_lease_ms)) {
         settings->has_exist_lease = true;
+    }
+    if (flag->at == AT(events.heartbeat_ms)) {
+        settings->has_heartbeat = true;
     }
     return 0;
 }

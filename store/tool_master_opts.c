@@ -116,6 +116,10 @@ static int fill_events(const struct master_settings *settings,
         }
     }
     events->overflow = (enum mc_publisher_overflow)policy;
+    if (settings->has_heartbeat && events->heartbeat_ms == 0) {
+        events->heartbeat_ms = MC_NONE;
+    }
+    events->replay_layout = layout == 0 ? 4 : 3;
     events->queue_capacity = (uint32_t)settings->queue_capacity;
     events->history_batches = (uint32_t)settings->history_batches;
     events->block_size = (uint32_t)settings->block_size;
