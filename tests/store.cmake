@@ -43,7 +43,7 @@ function(mc_test_over_links room)
   endforeach()
 endfunction()
 foreach(proof events keys refusals faults sizes memory ranges buffers spans many
-    sessions session_crowd async async_ends)
+    sessions session_crowd async async_ends async_edges)
   mc_test(store client_${proof} SOURCES ${client_rig} LINK ${store_parts})
   mc_test_over_links(client_${proof})
 endforeach()
