@@ -7,7 +7,8 @@ foreach(proof server once crowd)
   mc_test(store control_${proof} SOURCES support/server_rig.c
     LINK ${store_parts})
 endforeach()
-foreach(room coverage work_queue work_pool extent extent_claim numbers segment regex slots control_job http)
+foreach(room coverage work_queue work_pool extent extent_claim numbers segment regex row_config
+    row_outcome slots control_job http)
   mc_test(store ${room} LINK ${store_parts})
 endforeach()
 foreach(proof events goings leases named attempts evict pins log meanwhile model spent
