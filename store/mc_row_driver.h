@@ -96,7 +96,7 @@ struct mc_row_state {
 /* ---- a driver ------------------------------------------------------------- */
 
 /* The rows of an operation have changed. Called without locks held, on a worker
- * of the driver or in a call of the driver (submit, cancel, drain, close); may
+ * of the driver or in a call of the driver (cancel, drain, close); may
  * call the driver, but not wait, unregister, drain with time, or close. */
 typedef void (*mc_row_change_fn)(void *driver_ctx, void *op_ctx);
 
@@ -202,7 +202,8 @@ struct mc_row_request {
  * A key that is named twice: gets each read it; of puts the first row writes, and
  * later ones end with it as it ends, their memory untouched (READY: the first
  * row's bytes stand).
- * *op_out: the caller's, ends with mc_row_op_release.
+ * *op_out: the caller's, ends with mc_row_op_release; set before anybody is told
+ * of it, NULL where no memory is left or the queue is full.
  * Errors: MC_ERR_INVALID_PARAMS (count, kind; an empty key; no span, a span of no
  * bytes, of an unknown region or not within it; the sum over MC_OBJECT_SIZE_MAX;
  * a session id that is none), MC_ERR_INVALID_KEY,
