@@ -240,24 +240,25 @@ size_t mci_lent_list(struct mci_outside *outside, struct mci_lent_view *views,
 
 /* ---- taking back --------------------------------------------------------- */
 
+/* With lent_lock held. NULL: no such segment. */
+static struct mci_loan *find_lent(struct mci_outside *outside, uint32_t handle)
+{
+    struct mci_link *link = outside->lent.next;
+    while (link != &outside->lent && lent_of(link)->handle != handle) {
+        link = link->next;
+    }
+    return link != &outside->lent ? lent_of(link) : NULL;
+}
+
 /* Takes it out of the others' hands. NULL: no such segment. */
 static struct mci_loan *begin_unmount(struct mci_outside *outside,
                                       uint32_t handle, bool *is_mounted_out)
 {
-    struct mci_loan *found = NULL;
     (void)pthread_mutex_lock(&outside->lent_lock);
-    for (;;) {
-        found = NULL;
-        for (struct mci_link *link = outside->lent.next; link != &outside->lent;
-             link = link->next) {
-            if (lent_of(link)->handle == handle) {
-                found = lent_of(link);
-            }
-        }
-        if (!found || found->state != LENT_AT_WORK) {
-            break;
-        }
+    struct mci_loan *found = find_lent(outside, handle);
+    while (found && found->state == LENT_AT_WORK) {
         (void)pthread_cond_wait(&outside->lent_changed, &outside->lent_lock);
+        found = find_lent(outside, handle);
     }
     if (found) {
         *is_mounted_out = found->state == LENT_MOUNTED;
@@ -369,6 +370,28 @@ enum mc_err mc_client_allocate_and_mount_segment(struct mc_client *client,
     if (err == MC_OK && bytes_out) {
         *bytes_out = lent_bytes;
     }
+    return err;
+}
+
+enum mc_err mc_client_segment_number(struct mc_client *client, uint32_t segment,
+                                     uint32_t *number_out)
+{
+    struct mci_outside *outside = client->outside;
+    enum mc_err err = MC_ERR_INVALID_PARAMS;
+    if (!outside) {
+        return MC_ERR_NOT_SUPPORTED;
+    }
+    (void)pthread_mutex_lock(&outside->lent_lock);
+    const struct mci_loan *lent = find_lent(outside, segment);
+    if (lent && number_out) {
+        err = lent->state == LENT_MOUNTED
+                  ? MC_OK
+                  : MC_ERR_UNAVAILABLE_IN_CURRENT_STATUS;
+    }
+    if (err == MC_OK) {
+        *number_out = lent->segment;
+    }
+    (void)pthread_mutex_unlock(&outside->lent_lock);
     return err;
 }
 

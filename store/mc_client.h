@@ -386,6 +386,13 @@ MC_CHECK_RESULT enum mc_err
 mc_client_allocate_and_mount_segment(struct mc_client *client, uint64_t bytes,
                                      uint32_t *segment_out,
                                      uint64_t *bytes_out);
+/* The number by which the master knows a segment, as its pages tell it: the id of
+ * /get_segments_detail. It is another one once the segment was mounted anew, which
+ * a client does by itself when its master was away. Never blocks. Errors: -600 (not
+ * a segment of this client), -1010 (not mounted at this moment). */
+MC_CHECK_RESULT enum mc_err mc_client_segment_number(struct mc_client *client,
+                                                     uint32_t segment,
+                                                     uint32_t *number_out);
 /* Takes a segment back. With grace_ms its objects stay readable that long, but
  * nothing new is placed there; the call returns when it is over. Memory that was
  * made is freed. Errors: -600 (not a segment of this client), those of the link;

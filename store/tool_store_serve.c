@@ -7,6 +7,7 @@
 #include "tool_store.h"
 
 #define WATCH_MS 500
+#define MOUNTED_MS 20
 #define HOSTNAME_MAX 272
 
 /* A setting that is a size, a port or a switch; false after a line on stderr. */
@@ -125,12 +126,29 @@ static void watch(const struct tool_args *args, struct mc_client *client)
     }
 }
 
-static int serve(const struct tool_args *args, struct mc_client *client)
+/* What the master calls it. A master that goes at this very moment has it mounted
+ * again soon. */
+static enum mc_err lend(const struct tool_args *args, struct mc_client *client,
+                        uint32_t *number_out)
 {
     uint32_t segment = 0;
     uint64_t bytes;
     enum mc_err err = mc_client_allocate_and_mount_segment(
         client, args->segment_bytes, &segment, &bytes);
+    if (err != MC_OK) {
+        return err;
+    }
+    do {
+        err = mc_client_segment_number(client, segment, number_out);
+    } while (err == MC_ERR_UNAVAILABLE_IN_CURRENT_STATUS &&
+             !tool_stop_wait(MOUNTED_MS));
+    return err;
+}
+
+static int serve(const struct tool_args *args, struct mc_client *client)
+{
+    uint32_t segment = 0;
+    enum mc_err err = lend(args, client, &segment);
     if (err != MC_OK) {
         return tool_fail(args->command, "segment of %" PRIu64 " bytes: %s (%d)",
                          args->segment_bytes, mc_err_text(err), (int)err);
@@ -186,11 +204,12 @@ const struct tool_command tool_serve = {
     .explanation =
         "Prints one line when its memory can be used:\n"
         "  ready segment=ID endpoint=HOST:PORT\n"
-        "SIGTERM or SIGINT takes the memory back and ends it with 0. Settings "
-        "that are\nnot given are taken from MOONCAKE_GLOBAL_SEGMENT_SIZE, "
-        "_LOCAL_HOSTNAME, _MASTER,\n_TENANT_ID, _PROTOCOL, "
-        "_TE_META_DATA_SERVER, _LOCAL_BUFFER_SIZE,\n"
-        "_ENABLE_CLIENT_HTTP_SERVER, _CLIENT_HTTP_PORT, or the file that\n"
+        "ID is what the pages of the master call its memory. SIGTERM or SIGINT "
+        "takes the\nmemory back and ends it with 0. Settings that are not "
+        "given are taken from\nMOONCAKE_GLOBAL_SEGMENT_SIZE, "
+        "_LOCAL_HOSTNAME, _MASTER, _TENANT_ID, _PROTOCOL,\n"
+        "_TE_META_DATA_SERVER, _LOCAL_BUFFER_SIZE, "
+        "_ENABLE_CLIENT_HTTP_SERVER,\n_CLIENT_HTTP_PORT, or the file that "
         "MOONCAKE_CONFIG_PATH names.",
     .example = "mc-store serve --segment 4GB --host 10.0.0.2",
     .run = run,

@@ -329,6 +329,24 @@ END_TEST
 
 /* ---- the master goes and comes back -------------------------------------------- */
 
+/* The master has a segment of that number, and it is this one. */
+static void expect_number(struct mc_client *of, uint32_t segment)
+{
+    uint32_t number = 0;
+    struct mci_segment_row row;
+    struct mci_segment_texts texts;
+    ck_assert(AWAIT(mc_client_segment_number(of, segment, &number) !=
+                    MC_ERR_UNAVAILABLE_IN_CURRENT_STATUS));
+    ck_assert_int_eq(mc_client_segment_number(of, segment, &number), MC_OK);
+    ck_assert(mci_registry_segment(process.registry, number, &row, &texts));
+    ck_assert_msg(
+        row.segment == number &&
+            mc_view_equal(row.name, mc_view_str(mc_client_hostname(of))),
+        "%u", number);
+    ck_assert_int_eq(mc_client_segment_number(of, segment + 9, &number),
+                     MC_ERR_INVALID_PARAMS);
+}
+
 /* F1, F2. */
 START_TEST(after_a_restart_what_was_lent_is_lent_again_and_empty)
 {
@@ -340,6 +358,7 @@ START_TEST(after_a_restart_what_was_lent_is_lent_again_and_empty)
     struct mc_client *user = join(MC_NONE, "auto");
     ck_assert_int_eq(mc_client_mount_segment(user, memory, MIB, &segment),
                      MC_OK);
+    expect_number(user, segment);
     for (int i = 0; i < 50; i++) {
         char key[8];
         (void)snprintf(key, sizeof key, "k%d", i);
@@ -354,6 +373,7 @@ START_TEST(after_a_restart_what_was_lent_is_lent_again_and_empty)
     ck_assert(
         AWAIT((mc_client_stat(user, &stats), stats.capacity_bytes == 2 * MIB)));
     ck_assert_uint_eq(stats.objects, 0);
+    expect_number(user, segment);
     ck_assert_int_eq(get(user, "k1"), MC_ERR_OBJECT_NOT_FOUND);
     ck_assert(AWAIT(put(user, "n") == MC_OK));
     for (int i = 0; i < 50; i++) {

@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 import unittest
+import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
 from store_case import ENVIRONMENT, INTERRUPTS, LAUNCHED, PATIENCE, STORE, StoreCase, until  # noqa: E402
@@ -219,6 +220,13 @@ class Nodes(StoreCase):
             self.assertEqual(node.end(number), (0, ""))
             self.assertEqual(self.lines("exist", "k"), ["k 0"])
             self.assertEqual(self.rows("stat")[0]["capacity_bytes"], 0)
+
+    def test_a_node_says_what_the_master_calls_its_segment(self):
+        nodes = [self.start_node("1MB"), self.start_node("2MB")]
+        told = {int(node.said["segment"]): node.said["endpoint"] for node in nodes}
+        with urllib.request.urlopen("http://%s/get_segments_detail" % self.admin, timeout=PATIENCE) as answer:
+            segments = json.load(answer)["segments"]
+        self.assertEqual(told, {segment["id"]: segment["segment_name"] for segment in segments})
 
     def test_copies_stand_on_distinct_nodes(self):
         nodes = [self.start_node("16MB"), self.start_node("16MB")]

@@ -87,6 +87,7 @@ class StoreCase(unittest.TestCase):
                             *flags)
         assert master.line.startswith("ready "), master.line + master.process.communicate()[1]
         self.master = master.said["rpc"]
+        self.admin = master.said["admin"]
         return master
 
     def start_node(self, size="64MB", *args):
