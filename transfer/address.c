@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A name is resolved on a thread of its own, since the system's resolver knows
- * no deadline: a caller whose time is up leaves it behind, and the last of the
- * two frees what they shared. Numbers never meet the resolver, so that nothing
+/* address.c - see the header. Numbers never meet the resolver, so that nothing
  * here needs name service or /etc/hosts where addresses are given.
  */
 #include "mci_address.h"
@@ -12,18 +10,15 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "mci_alloc.h"
 #include "mci_clock.h"
+#include "resolver.h"
 
 #define BACKLOG_DEFAULT 1024
-#define RESOLVER_STACK (256 * 1024)
 
 /* ---- parsing ------------------------------------------------------------ */
 
@@ -107,147 +102,6 @@ void mci_address_print(const struct mci_address *address, char *room)
                    address->host, (unsigned)address->port);
 }
 
-/* ---- names -------------------------------------------------------------- */
-
-/* Shared by the asking and the resolving thread. */
-struct lookup {
-    pthread_mutex_t lock;
-    pthread_cond_t done;
-    char host[MCI_HOST_LEN_MAX + 1];
-    int refs; /* guarded by lock, as all below */
-    bool is_done;
-    int result; /* of getaddrinfo */
-    struct addrinfo *all;
-};
-
-static int resolve(const char *host, int flags, struct addrinfo **all_out)
-{
-    const struct addrinfo hints = {
-        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags};
-    return getaddrinfo(host, NULL, &hints, all_out);
-}
-
-static void lookup_release(struct lookup *lookup)
-{
-    (void)pthread_mutex_lock(&lookup->lock);
-    bool is_last = --lookup->refs == 0;
-    (void)pthread_mutex_unlock(&lookup->lock);
-    if (!is_last) {
-        return;
-    }
-    if (lookup->all) {
-        freeaddrinfo(lookup->all);
-    }
-    (void)pthread_cond_destroy(&lookup->done);
-    (void)pthread_mutex_destroy(&lookup->lock);
-    mci_free(lookup);
-}
-
-static void *run_lookup(void *ctx)
-{
-    struct lookup *lookup = ctx;
-    struct addrinfo *all = NULL;
-    int result = resolve(lookup->host, 0, &all);
-    (void)pthread_mutex_lock(&lookup->lock);
-    lookup->result = result;
-    lookup->all = result == 0 ? all : NULL;
-    lookup->is_done = true;
-    (void)pthread_cond_signal(&lookup->done);
-    (void)pthread_mutex_unlock(&lookup->lock);
-    lookup_release(lookup);
-    return NULL;
-}
-
-static struct lookup *lookup_create(const char *host)
-{
-    struct lookup *lookup = mci_calloc(1, sizeof *lookup);
-    if (!lookup) {
-        return NULL;
-    }
-    pthread_condattr_t attr;
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&lookup->done, &attr);
-    (void)pthread_condattr_destroy(&attr);
-    (void)pthread_mutex_init(&lookup->lock, NULL);
-    (void)snprintf(lookup->host, sizeof lookup->host, "%s", host);
-    lookup->refs = 1;
-    return lookup;
-}
-
-static bool lookup_start(struct lookup *lookup)
-{
-    pthread_t thread;
-    pthread_attr_t attr;
-    (void)pthread_attr_init(&attr);
-    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    (void)pthread_attr_setstacksize(&attr, RESOLVER_STACK);
-    lookup->refs++;
-    int failed = pthread_create(&thread, &attr, run_lookup, lookup);
-    (void)pthread_attr_destroy(&attr);
-    if (failed) {
-        lookup->refs--;
-    }
-    return !failed;
-}
-
-static struct timespec monotonic_after(uint64_t ns)
-{
-    struct timespec at;
-    (void)clock_gettime(CLOCK_MONOTONIC, &at);
-    uint64_t sum = (uint64_t)at.tv_nsec + ns % MCI_NS_PER_S;
-    at.tv_sec += (time_t)(ns / MCI_NS_PER_S + sum / MCI_NS_PER_S);
-    at.tv_nsec = (long)(sum % MCI_NS_PER_S);
-    return at;
-}
-
-static uint64_t time_left_ns(uint64_t deadline_ns)
-{
-    uint64_t now_ns = mci_clock_ns();
-    return deadline_ns > now_ns ? deadline_ns - now_ns : 0;
-}
-
-/* Answers whether the lookup is over; its list moves to *all_out. */
-static bool lookup_await(struct lookup *lookup, uint64_t deadline_ns,
-                         struct addrinfo **all_out, int *result_out)
-{
-    uint64_t left_ns = time_left_ns(deadline_ns);
-    const uint64_t day_ns = 86400 * MCI_NS_PER_S;
-    struct timespec end = monotonic_after(left_ns < day_ns ? left_ns : day_ns);
-    (void)pthread_mutex_lock(&lookup->lock);
-    while (!lookup->is_done &&
-           pthread_cond_timedwait(&lookup->done, &lookup->lock, &end) == 0) {
-    }
-    bool is_done = lookup->is_done;
-    *all_out = lookup->all;
-    *result_out = lookup->result;
-    lookup->all = is_done ? NULL : lookup->all;
-    (void)pthread_mutex_unlock(&lookup->lock);
-    return is_done;
-}
-
-static enum mc_err resolve_name(const char *host, uint64_t deadline_ns,
-                                struct addrinfo **all_out, const char **why_out)
-{
-    struct lookup *lookup = lookup_create(host);
-    *why_out = "out of memory";
-    if (!lookup) {
-        return MC_ERR_RPC_FAIL;
-    }
-    int result = 0;
-    enum mc_err err = MC_ERR_RPC_FAIL;
-    *why_out = "no thread for the resolver";
-    if (lookup_start(lookup)) {
-        bool is_done = lookup_await(lookup, deadline_ns, all_out, &result);
-        *why_out = is_done ? gai_strerror(result) : "the resolver is silent";
-        err = !is_done      ? MC_ERR_RPC_TIMEOUT
-              : result == 0 ? MC_OK
-                            : MC_ERR_RPC_FAIL;
-    }
-    lookup_release(lookup);
-    return err;
-}
-
 /* ---- sockets ------------------------------------------------------------ */
 
 /* An address of the system with a port put in. */
@@ -275,6 +129,12 @@ static bool endpoint_make(const struct addrinfo *entry, uint16_t port,
         endpoint_out->u.v6.sin6_port = htons(port);
     }
     return true;
+}
+
+static uint64_t time_left_ns(uint64_t deadline_ns)
+{
+    uint64_t now_ns = mci_clock_ns();
+    return deadline_ns > now_ns ? deadline_ns - now_ns : 0;
 }
 
 static const char *errno_text(int number)
@@ -371,8 +231,8 @@ enum mc_err mci_address_connect(const struct mci_address *address,
 {
     struct addrinfo *all = NULL;
     enum mc_err err = MC_OK;
-    if (resolve(address->host, AI_NUMERICHOST, &all) != 0) {
-        err = resolve_name(address->host, deadline_ns, &all, why_out);
+    if (mci_resolve(address->host, AI_NUMERICHOST, &all) != 0) {
+        err = mci_resolve_by(address->host, deadline_ns, &all, why_out);
     }
     if (err) {
         return err;
@@ -478,8 +338,9 @@ enum mc_err mci_address_listen(const struct mci_listen_opts *opts, int *fd_out,
     int fd = -1;
     if (!opts->host || opts->host[0] == '\0') {
         failed = listen_everywhere(opts, &fd);
-    } else if (resolve(opts->host, AI_NUMERICHOST | AI_PASSIVE, &all) == 0 ||
-               resolve(opts->host, AI_PASSIVE, &all) == 0) {
+    } else if (mci_resolve(opts->host, AI_NUMERICHOST | AI_PASSIVE, &all) ==
+                   0 ||
+               mci_resolve(opts->host, AI_PASSIVE, &all) == 0) {
         failed = listen_any(all, opts, &fd);
         freeaddrinfo(all);
     } else {
