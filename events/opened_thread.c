@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "opened_thread.h"
 
-#include <signal.h>
 #include <string.h>
 
 #include "mc_log.h"
+#include "mci_thread.h"
 
 static enum mc_err start_thread(struct mci_opened_thread *opened,
                                 const char *what, void *(*run)(void *arg),
                                 void *arg)
 {
-    sigset_t all;
-    sigset_t before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&opened->thread, NULL, run, arg);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int rc = mci_thread_start(&opened->thread, NULL, run, arg);
     if (rc != 0) {
         mc_log(MC_LOG_ERROR, "%s: thread: %s", what, strerror(rc));
         return MC_ERR_NOMEM;

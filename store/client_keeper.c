@@ -5,11 +5,11 @@
  * second while something is left to do. Touching the pages of a large segment
  * takes seconds, which is why it is not done where heartbeats come from.
  */
-#include <signal.h>
 #include <time.h>
 
 #include "client_outside.h"
 #include "mci_clock.h"
+#include "mci_thread.h"
 
 #define RETRY_MS 1000
 
@@ -66,13 +66,8 @@ static void *keep(void *ctx)
 /* Signals are for the threads of the application. */
 enum mc_err mci_keeper_start(struct mci_outside *outside)
 {
-    sigset_t all;
-    sigset_t old;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
     outside->has_keeper =
-        pthread_create(&outside->keeper, NULL, keep, outside) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+        mci_thread_start(&outside->keeper, NULL, keep, outside) == 0;
     return outside->has_keeper ? MC_OK : MC_ERR_NOMEM;
 }
 

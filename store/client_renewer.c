@@ -6,11 +6,10 @@
  * asked for again at half of what is left. An embedded core hears here of the
  * writers that were at it; a master process hears it by heartbeats.
  */
-#include <signal.h>
-
 #include "client.h"
 #include "client_sessions.h"
 #include "mci_alloc.h"
+#include "mci_thread.h"
 
 #define BATCH 256
 #define GOODBYE_MS 1000
@@ -291,13 +290,8 @@ static void *run(void *ctx)
 /* Signals are for the threads of the application. The lock is held. */
 static void start_locked(struct mci_sessions *sessions)
 {
-    sigset_t all;
-    sigset_t old;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
     sessions->has_renewer =
-        pthread_create(&sessions->renewer, NULL, run, sessions) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+        mci_thread_start(&sessions->renewer, NULL, run, sessions) == 0;
 }
 
 enum mc_err mci_renewer_start(struct mci_sessions *sessions)

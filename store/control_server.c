@@ -3,7 +3,6 @@
  * heartbeats. Stopping goes the other way: no new connections, then all of them
  * closed by the threads they belong to, then the threads. */
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -14,6 +13,7 @@
 #include "mc_log.h"
 #include "mci_alloc.h"
 #include "mci_clock.h"
+#include "mci_thread.h"
 
 #define CONNECTIONS_DEFAULT 16384
 /* Beyond them: told so; beyond these, closed at once. */
@@ -261,12 +261,7 @@ static void *step(void *ctx)
 /* Signals are for the threads of the application. */
 static enum mc_err start_stepper(struct mci_control_server *server)
 {
-    sigset_t all;
-    sigset_t old;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    int failed = pthread_create(&server->stepper, NULL, step, server);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    int failed = mci_thread_start(&server->stepper, NULL, step, server);
     if (failed) {
         mc_log(MC_LOG_ERROR, "control: registry thread: error %d", failed);
         return MC_ERR_NOMEM;

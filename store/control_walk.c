@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control_walk.h"
 
-#include <signal.h>
-
 #include "mc_log.h"
+#include "mci_thread.h"
 
 /* NULL: the end was asked for, and nothing is left. */
 static struct mci_walk *take(struct mci_walker *walker)
@@ -37,17 +36,12 @@ static void *run(void *ctx)
 
 enum mc_err mci_walker_start(struct mci_walker *walker)
 {
-    sigset_t all;
-    sigset_t old;
     (void)pthread_mutex_init(&walker->lock, NULL);
     (void)pthread_cond_init(&walker->wake, NULL);
     walker->first = NULL;
     walker->last = &walker->first;
     walker->is_stopping = false;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    int failed = pthread_create(&walker->thread, NULL, run, walker);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    int failed = mci_thread_start(&walker->thread, NULL, run, walker);
     if (failed) {
         mc_log(MC_LOG_ERROR, "control: worker thread: error %d", failed);
         (void)pthread_cond_destroy(&walker->wake);

@@ -9,10 +9,9 @@
  * the master cannot be reached, connecting is tried soon, and then once per
  * period.
  */
-#include <signal.h>
-
 #include "mc_log.h"
 #include "mci_alloc.h"
+#include "mci_thread.h"
 #include "remote.h"
 
 #define BEAT_GAP_NS (20 * MCI_NS_PER_MS) /* between beats that are hurried */
@@ -426,20 +425,15 @@ static enum mc_err make_rooms(struct remote_life *life)
 enum mc_err mci_remote_life_start(struct mci_remote *remote)
 {
     struct remote_life *life = &remote->life;
-    sigset_t all;
-    sigset_t old;
     enum mc_err err = make_rooms(life);
     if (err != MC_OK) {
         return err;
     }
     life->begun_ns = beat_first(remote) ? mci_clock_ns() : 0;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
     (void)pthread_mutex_lock(&remote->lock);
     life->is_started =
-        pthread_create(&life->thread, NULL, run_life, remote) == 0;
+        mci_thread_start(&life->thread, NULL, run_life, remote) == 0;
     (void)pthread_mutex_unlock(&remote->lock);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
     return life->is_started ? MC_OK : MC_ERR_INTERNAL_ERROR;
 }
 

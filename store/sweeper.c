@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sweeper.h"
 
-#include <signal.h>
 #include <time.h>
 
 #include "mc_log.h"
 #include "mci_clock.h"
+#include "mci_thread.h"
 
 #define PAUSE_NS (10 * MCI_NS_PER_MS)
 /* For room in the event log, in one step: longer than what makes a bulk producer
@@ -45,13 +45,7 @@ static void *run(void *ctx)
 /* Signals are for the threads of the application. */
 static int start_thread(struct mci_sweeper *sweeper)
 {
-    sigset_t all;
-    sigset_t old;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    int failed = pthread_create(&sweeper->thread, NULL, run, sweeper);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return failed;
+    return mci_thread_start(&sweeper->thread, NULL, run, sweeper);
 }
 
 enum mc_err mci_sweeper_start(struct mci_sweeper *sweeper,

@@ -9,7 +9,6 @@
 #include "work_pool.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include "mci_alloc.h"
 #include "mci_clock.h"
 #include "mci_cond.h"
+#include "mci_thread.h"
 
 #define NAME_SIZE 16 /* of a thread, with its end */
 
@@ -131,23 +131,18 @@ static void *keep_deadlines(void *arg)
 /* The lock is held. One worker is enough to go on with. */
 static enum mc_err start_threads(struct mci_work_pool *pool)
 {
-    sigset_t all;
-    sigset_t before;
     if (pool->thread_count > 0) {
         return MC_OK;
     }
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     if (!pool->has_clock) {
         pool->has_clock =
-            pthread_create(&pool->clock, NULL, keep_deadlines, pool) == 0;
+            mci_thread_start(&pool->clock, NULL, keep_deadlines, pool) == 0;
     }
     while (pool->has_clock && pool->thread_count < pool->opts.limits.workers &&
-           pthread_create(&pool->threads[pool->thread_count], NULL, do_work,
-                          pool) == 0) {
+           mci_thread_start(&pool->threads[pool->thread_count], NULL, do_work,
+                            pool) == 0) {
         pool->thread_count++;
     }
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (pool->thread_count == 0) {
         mc_log(MC_LOG_ERROR, "%s: no thread can be made", pool->name);
         return MC_ERR_NO_AVAILABLE_HANDLE;

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +20,7 @@
 #include "mci_alloc.h"
 #include "mci_bytes.h"
 #include "mci_curve_file.h"
+#include "mci_thread.h"
 
 /* Messages between libzmq and us; the rest waits in the kernel and at the
  * publisher. A frame over the limit costs the connection, since libzmq would
@@ -493,12 +493,7 @@ static enum mc_err make_parts(const struct source_opts *opts,
 /* Signals are for the caller's threads. */
 static bool start_thread(struct source_set *set)
 {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool is_started = pthread_create(&set->thread, NULL, run, set) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    bool is_started = mci_thread_start(&set->thread, NULL, run, set) == 0;
     if (is_started) {
         (void)pthread_setname_np(set->thread, "mc-subscriber");
     }

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -19,6 +18,7 @@
 #include "mc_log.h"
 #include "mci_alloc.h"
 #include "mci_clock.h"
+#include "mci_thread.h"
 
 #define BATCH_MAX 128
 
@@ -235,13 +235,7 @@ bool mci_poller_is_current(const struct mci_poller *poller)
 /* Signals are for the threads of the application. */
 static int start_thread(struct mci_poller *poller)
 {
-    sigset_t all;
-    sigset_t before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&poller->thread, NULL, run, poller);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed;
+    return mci_thread_start(&poller->thread, NULL, run, poller);
 }
 
 /* 0, or an errno. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes connections, each on a thread of its own that ends with it. */
 #include <errno.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "mc_log.h"
 #include "mci_alloc.h"
 #include "mci_clock.h"
+#include "mci_thread.h"
 #include "tcp_pool_parts.h"
 
 #define STACK_BYTES (512u << 10)
@@ -140,15 +140,10 @@ static int start_thread(struct mci_tcp_want *want)
 {
     pthread_attr_t attr;
     pthread_t thread;
-    sigset_t all;
-    sigset_t before;
-    (void)sigfillset(&all);
     (void)pthread_attr_init(&attr);
     (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     (void)pthread_attr_setstacksize(&attr, STACK_BYTES);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&thread, &attr, connect_run, want);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int failed = mci_thread_start(&thread, &attr, connect_run, want);
     (void)pthread_attr_destroy(&attr);
     return failed;
 }

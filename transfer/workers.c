@@ -2,12 +2,12 @@
 #include "workers.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include "mc_log.h"
 #include "mci_alloc.h"
 #include "mci_bell.h"
 #include "mci_list.h"
+#include "mci_thread.h"
 #include "rows.h"
 
 enum batch_state { BATCH_QUEUED, BATCH_RUNNING, BATCH_DONE };
@@ -111,19 +111,14 @@ static void *work(void *arg)
 /* The lock is held. One thread is enough to go on with. */
 static enum mc_err start_threads(struct mci_worker_pool *pool)
 {
-    sigset_t all;
-    sigset_t before;
     if (pool->thread_count > 0) {
         return MC_OK;
     }
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     while (pool->thread_count < pool->transfer->opts.workers &&
-           pthread_create(&pool->threads[pool->thread_count], NULL, work,
-                          pool) == 0) {
+           mci_thread_start(&pool->threads[pool->thread_count], NULL, work,
+                            pool) == 0) {
         pool->thread_count++;
     }
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (pool->thread_count == 0) {
         mc_log(MC_LOG_ERROR, "transfer: no thread for batches can be made");
         return MC_ERR_NO_AVAILABLE_HANDLE;
