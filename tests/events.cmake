@@ -4,3 +4,6 @@ foreach(room event_log log_room log_flow send_mark batcher history
     publisher publisher_life publisher_load)
   mc_test(events ${room} LINK mc_events mckv-base PkgConfig::ZMQ)
 endforeach()
+# Golden dialogues, made by tests/support/recovery_rows.py.
+mc_test(events recovery_dialogues SOURCES support/vectors.c
+  LINK mc_events mckv-base PkgConfig::ZMQ PkgConfig::JSONC)
