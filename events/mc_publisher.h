@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "mc_limits.h"
 #include "mc_view.h"
 
 #ifdef __cplusplus
@@ -90,6 +91,7 @@ struct mc_publisher_stats {
     uint64_t waiting_requests; /* in line now */
     char endpoint[256];        /* as bound, NUL-terminated; empty if off */
     char replay_endpoint[256];
+    char backend_id[MC_BACKEND_ID_LEN_MAX + 1];
 };
 
 #ifdef __cplusplus

@@ -53,5 +53,7 @@ void mci_publisher_stats(struct mci_publisher *publisher,
         .blocked_writers = log.waits,
         .subscribers = mci_counter_get(&counters->subscribers)};
     memcpy(stats_out->endpoint, publisher->bound, sizeof publisher->bound);
+    (void)snprintf(stats_out->backend_id, sizeof stats_out->backend_id, "%s",
+                   publisher->backend_id);
     recovery_stats(publisher, stats_out);
 }

@@ -57,6 +57,7 @@ struct mci_http_response {
 };
 
 #define MCI_HTTP_JSON "application/json; charset=utf-8"
+#define MCI_HTTP_LINES "application/x-ndjson" /* a JSON value a line */
 #define MCI_HTTP_TEXT "text/plain; charset=utf-8"
 #define MCI_HTTP_METRICS "text/plain; version=0.0.4"
 
