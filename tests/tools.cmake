@@ -12,7 +12,7 @@ function(test_tool room)
 endfunction()
 
 if(TARGET mc-events AND MC_PYTHON3)
-  foreach(room cli decode encode index stream master pages)
+  foreach(room cli decode encode index stream master pages recovery)
     test_tool(${room})
   endforeach()
 endif()

@@ -34,6 +34,7 @@ class Master:
         self.admin = "127.0.0.1:" + match.group(4)
         self.metadata = match.group(5).replace("0.0.0.0", "127.0.0.1")
         self.events = match.group(6)
+        self.recovery = match.group(7)
         self.epoch = match.group(8)
 
     def said(self):
