@@ -81,99 +81,37 @@ while [ $# -gt 0 ]; do
     esac
 done
 
-# What is there already is left as it is: a build folder of the tests serves.
-build_programs() {
-    . "$root/cmake/deps.sh"
-    mc_deps_install build
-    if [ ! -e "$build/CMakeCache.txt" ]; then
-        cmake -G Ninja -S "$root" -B "$build" \
-            -DCMAKE_BUILD_TYPE=RelWithDebInfo -DMC_TESTS=OFF >/dev/null
-    fi
-    local log make=(cmake --build "$build" -j "$(mc_deps_jobs)"
-        --target quickstart_writer quickstart_follower mc-master mc-store
-        mc-events)
-    if [ -t 1 ]; then
-        "${make[@]}"
-    elif ! log=$("${make[@]}" 2>&1); then
-        echo "$log" >&2
-        exit 1
-    fi
-}
-
+. "$root/examples/processes.sh"
 if [ -n "$must_build" ]; then
-    build_programs
+    build_targets quickstart_writer quickstart_follower mc-master mc-store \
+        mc-events
 fi
 programs=$build/examples/quickstart
-for program in "$programs/writer" "$programs/follower" "$build/mc-master" \
-    "$build/mc-store"; do
-    if [ ! -x "$program" ]; then
-        echo "quickstart.sh: not built: $program" >&2
-        exit 1
-    fi
-done
+need "$programs/writer" "$programs/follower" "$build/mc-master" \
+    "$build/mc-store"
 
 # Bytes to be lent; also says what is wrong with the trace.
 pool=$("$programs/writer" --trace "$trace" "${for_both[@]}" --pool)
 
-scratch=$(mktemp -d)
-running=() # processes, in the order in which they are to end
-cleanup() {
-    local code=$? pid
-    for pid in "${running[@]}"; do
-        kill "$pid" 2>/dev/null || true
-    done
-    for pid in "${running[@]}"; do
-        wait "$pid" 2>/dev/null || true
-    done
-    if [ "$code" -ne 0 ] && [ -s "$scratch/words" ]; then
-        cat "$scratch/words" >&2
-    fi
-    rm -rf "$scratch"
-    exit "$code"
-}
-trap cleanup EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
-# start NAME COMMAND...: in the background. Sets `ready` to its first line; fails
-# if it ends without one.
-start() {
-    local pipe
-    rm -f "$scratch/$1"
-    mkfifo "$scratch/$1"
-    "${@:2}" >"$scratch/$1" &
-    running=("$!" "${running[@]}")
-    exec {pipe}<"$scratch/$1"
-    read -r -u "$pipe" ready
-}
+begin
 
 # A read is leased for a moment: longer than a load takes, so short that room
 # can be made. Writers wait for the event log, since no event may be missed.
-start_master() {
-    start master "$build/mc-master" --rpc_address=127.0.0.1 --rpc_port=0 \
-        --metrics_host=127.0.0.1 --metrics_port=0 --enable_kv_events \
-        --kv_events_bind_endpoint="$1" --kv_events_backend_id=quickstart \
-        --kv_events_overflow=block --default_kv_lease_ttl=500ms \
-        --eviction_high_watermark_ratio=1.0
+start_store() {
+    start_master --enable_kv_events --kv_events_bind_endpoint="$1" \
+        --kv_events_backend_id=quickstart --kv_events_overflow=block \
+        --default_kv_lease_ttl=500ms --eviction_high_watermark_ratio=1.0
 }
 
 if [ -n "$endpoint" ]; then
-    start_master "$endpoint"
-elif ! start_master tcp://127.0.0.1:5557 2>"$scratch/words"; then
+    start_store "$endpoint"
+elif ! start_store tcp://127.0.0.1:5557 2>"$scratch/words"; then
     echo "quickstart.sh: tcp://127.0.0.1:5557 is not free, taking another" \
         "port" >&2
-    start_master tcp://127.0.0.1:0
+    start_store tcp://127.0.0.1:0
     rm "$scratch/words"
 fi
-master=${ready#*rpc=}
-master=${master%% *}
-nodes=
-for node in 1 2; do
-    start "node-$node" "$build/mc-store" serve --master "$master" \
-        --segment $(((pool + 1) / 2))
-    nodes+=" ${ready##*endpoint=}"
-done
-echo "master $master, nodes$nodes"
+start_nodes $(((pool + 1) / 2))
 
 # Writer and follower talk over a pipe each way. The one that goes to the
 # follower is opened first on both sides. In the background, so that a signal is
