@@ -12,6 +12,17 @@
 uint64_t mci_hash64(const void *data, size_t len);
 uint64_t mci_hash64_seeded(const void *data, size_t len, uint64_t seed);
 
+/* The seeded one, of bytes that come in pieces, in order: begin, add, end. A
+ * stream is the caller's memory, must not be moved, and may be dropped.
+ * Threads: a stream by one thread at a time. */
+#define MCI_HASH_ALIGN 64 /* of the state in it, wherever it lies itself */
+struct mci_hash_stream {
+    unsigned char state[576 + MCI_HASH_ALIGN];
+};
+void mci_hash_begin(struct mci_hash_stream *stream, uint64_t seed);
+void mci_hash_add(struct mci_hash_stream *stream, const void *data, size_t len);
+uint64_t mci_hash_end(struct mci_hash_stream *stream);
+
 /* XXH3-128 in canonical (big-endian) byte order. */
 void mci_hash128(const void *data, size_t len, uint8_t out[16]);
 #endif

@@ -40,6 +40,29 @@ START_TEST(test_a_seed_changes_the_hash_and_zero_does_not)
 }
 END_TEST
 
+START_TEST(test_pieces_have_the_hash_of_the_whole)
+{
+    static struct {
+        uint8_t shift;
+        struct mci_hash_stream stream;
+    } at;
+    static uint8_t bytes[5000];
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] = (uint8_t)(i * 31 >> 2);
+    }
+    for (size_t cut = 0; cut <= sizeof bytes; cut += 250) {
+        mci_hash_begin(&at.stream, 17);
+        mci_hash_add(&at.stream, bytes, cut);
+        mci_hash_add(&at.stream, NULL, 0);
+        mci_hash_add(&at.stream, bytes + cut, sizeof bytes - cut);
+        ck_assert_uint_eq(mci_hash_end(&at.stream),
+                          mci_hash64_seeded(bytes, sizeof bytes, 17));
+    }
+    mci_hash_begin(&at.stream, 17);
+    ck_assert_uint_eq(mci_hash_end(&at.stream), mci_hash64_seeded("", 0, 17));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("hash");
@@ -47,6 +70,7 @@ int main(void)
     tcase_add_test(tcase, test_hashes_are_xxh3);
     tcase_add_test(tcase, test_the_128_bit_hash_is_in_canonical_order);
     tcase_add_test(tcase, test_a_seed_changes_the_hash_and_zero_does_not);
+    tcase_add_test(tcase, test_pieces_have_the_hash_of_the_whole);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }
