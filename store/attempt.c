@@ -52,7 +52,7 @@ void mci_attempt_doubt(const struct mci_change *change, uint32_t index)
     record->used_ns = change->now_ns;
     mci_queue_push_back(&shard->pool, &shard->doubtful, index);
     shard->counts.doubtful++;
-    shard->counts.doubtful_bytes += mci_range_bytes(record->size);
+    shard->counts.doubtful_bytes += mci_range_bytes(record->bytes);
     if (shard->untold == 0) {
         shard->untold = index;
     }
@@ -81,7 +81,7 @@ void mci_attempt_proven(const struct mci_change *change, uint32_t index)
     }
     mci_queue_remove(&shard->pool, &shard->doubtful, index);
     shard->counts.doubtful--;
-    shard->counts.doubtful_bytes -= mci_range_bytes(record->size);
+    shard->counts.doubtful_bytes -= mci_range_bytes(record->bytes);
     mci_chain_remove(change->master, shard, change->slot, index);
     mci_record_free(shard, index, change->leavings);
 }
@@ -99,8 +99,8 @@ static void leave_copy(const struct mci_change *change, uint16_t tenant,
 {
     struct mci_record *record = mci_pool_at(&change->shard->pool, copy);
     mci_leavings_range(change->leavings, record->segment, record->extent,
-                       record->size);
-    mci_quota_discharge(change->master, tenant, record->size);
+                       record->bytes);
+    mci_quota_discharge(change->master, tenant, record->bytes);
     record->extent = 0;
 }
 

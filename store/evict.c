@@ -122,7 +122,7 @@ static bool evict_copy(struct turn *turn, uint32_t copy)
         .reserved = &turn->reserved,
         .leavings = turn->leavings};
     shard->counts.evicted_objects++;
-    shard->counts.evicted_bytes += version->size;
+    shard->counts.evicted_bytes += version->bytes;
     mci_version_drop_copy(&change, index, copy);
     return true;
 }
@@ -276,7 +276,7 @@ static enum mci_evicted evict_in_shard(struct turn *turn, uint64_t min_bytes)
     }
     enum mci_evicted evicted = MCI_EVICTED_NONE;
     uint32_t copy = find_in_lane(turn->eviction, turn->level, turn->shard);
-    if (copy != 0 && mci_pool_at(&turn->shard->pool, copy)->size < min_bytes) {
+    if (copy != 0 && mci_pool_at(&turn->shard->pool, copy)->bytes < min_bytes) {
         evicted = MCI_EVICTED_SMALL;
     } else if (copy != 0 && evict_copy(turn, copy)) {
         evicted = MCI_EVICTED_ONE;

@@ -59,7 +59,7 @@ static bool locate(const struct mci_eviction *eviction,
         mci_group_of(record->label) == group) {
         stand_out->space = mci_space_at(eviction->master, record->segment);
         stand_out->extent = record->extent;
-        stand_out->bytes = record->size;
+        stand_out->bytes = record->bytes;
         found = true;
     }
     mci_shard_unlock(shard);

@@ -43,7 +43,7 @@ static void look_in_lane(struct hunt *hunt, const struct mci_shard *shard,
             hunt->found[hunt->count++] =
                 (struct candidate){.space = mci_space_at(hunt->master, slot),
                                    .ref = mci_ref_make(shard->index, index),
-                                   .bytes = record->size,
+                                   .bytes = record->bytes,
                                    .extent = record->extent};
         }
         copy = record->next;

@@ -41,7 +41,7 @@ static void check_extent(struct tally *tally, const struct mci_shard *shard,
         mci_space_at(tally->master, record->segment);
     struct mci_extent extent = mci_extents_get(space->extents, record->extent);
     expect(tally, extent.state == MCI_EXTENT_ALLOCATED, "extent is free");
-    expect(tally, extent.len >= record->size, "extent is short");
+    expect(tally, extent.len >= record->bytes, "extent is short");
     bool is_placed = mci_pool_at(&shard->pool, index)->label != NULL;
     expect(tally,
            !is_placed || extent.offset == mci_place_offset(space, record),
@@ -65,7 +65,7 @@ static void check_copies(struct tally *tally, const struct mci_shard *shard,
         check_extent(tally, shard, index, copy);
         tally->in_lanes += record->state == MCI_RECORD_READABLE;
         tally->waiting_bytes +=
-            waits ? mci_range_bytes(mci_pool_at(&shard->pool, copy)->size) : 0;
+            waits ? mci_range_bytes(mci_pool_at(&shard->pool, copy)->bytes) : 0;
     }
 }
 

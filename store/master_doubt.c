@@ -151,7 +151,7 @@ static size_t take_in_shard(struct mci_master *master, struct mci_shard *shard,
         doubt->ref = mci_ref_make(shard->index, index);
         doubt->number = record->number;
         doubt->since_ns = record->used_ns;
-        doubt->bytes = record->size;
+        doubt->bytes = record->bytes;
         doubt->client = mci_number_client(record->number);
         tell_places(master, shard, index, doubt);
     }

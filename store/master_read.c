@@ -296,7 +296,7 @@ static int64_t size_of_key(struct mci_master *master,
     int64_t result = code_of(&found);
     if (result == MC_OK) {
         (void)mci_lease_read(master, found.shard, found.index, call->now_ns);
-        result = (int64_t)found.record->size;
+        result = (int64_t)found.record->bytes;
     }
     mci_shard_unlock(found.shard);
     return result;
@@ -339,7 +339,7 @@ static void probe_key(struct mci_master *master, const struct mci_call *call,
             .master = master, .shard = found.shard, .now_ns = call->now_ns};
         uint64_t until_ns = mci_lease_until(&asking, record);
         probe->media = record->marks & MCI_MARK_MEDIA;
-        probe->size = record->size;
+        probe->size = record->bytes;
         probe->version = record->number;
         probe->lease_ms = until_ns > call->now_ns
                               ? (until_ns - call->now_ns) / MCI_NS_PER_MS

@@ -13,7 +13,7 @@
  * them fit in little memory; a record never moves while it is in use.
  *
  * Threads: everything here is guarded by the lock of the record's shard, except
- * size and place of a version that is held, which do not change.
+ * bytes and place of a version that is held, which do not change.
  */
 #ifndef OBJECT_H
 #define OBJECT_H
@@ -59,8 +59,8 @@ struct mci_record {
     uint64_t lease_ns;       /* read until then; limbo: freed then */
     uint64_t used_ns; /* last use; open: the writer's last sign of life; in
                          doubt: since when */
-    uint64_t size;
-    uint64_t number; /* of the attempt; copies: index of their version */
+    uint64_t bytes;   /* of each copy */
+    uint64_t number;  /* of the attempt; copies: index of their version */
     union {
         uint64_t cpu_id;    /* event of the last change of the medium cpu */
         uint64_t target;    /* promotion: number of the version to be copied */

@@ -73,10 +73,10 @@ static enum mc_err check_promote(const struct mci_start *start,
     if ((record->marks & MCI_MARK_CPU) || has_promotion(start, slot)) {
         return MC_ERR_REPLICA_ALREADY_EXISTS;
     }
-    if (start->placed_count > 0 && start->row->size != record->size) {
+    if (start->placed_count > 0 && start->row->size != record->bytes) {
         return MC_ERR_OBJECT_NOT_FOUND; /* another version than at the look */
     }
-    start->row->size = record->size;
+    start->row->size = record->bytes;
     return MC_OK;
 }
 
@@ -197,7 +197,7 @@ static void fill_copies(struct mci_start *start, struct mci_record *record)
             mci_pool_at(&start->shard->pool, start->copies[i - 1]);
         copy->state = MCI_RECORD_COPY;
         copy->number = start->index;
-        copy->size = record->size;
+        copy->bytes = record->bytes;
         set_place(copy, &start->placed[i]);
         copy->at.next_copy = extras->copies;
         extras->copies = start->copies[i - 1];
@@ -210,7 +210,7 @@ static void fill_record(struct mci_start *start, struct mci_record *record)
     record->label = start->label;
     record->state = MCI_RECORD_OPEN;
     record->used_ns = start->call->now_ns;
-    record->size = start->row->size;
+    record->bytes = start->row->size;
     record->number = mci_writer_number(start->writer);
     set_place(record, &start->placed[0]);
     if (start->kind == MCI_START_UPSERT) {

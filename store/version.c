@@ -125,7 +125,7 @@ void mci_version_tell(struct mci_master *master, const struct mci_shard *shard,
 {
     const struct mci_record *version = mci_pool_at(&shard->pool, index);
     row->media = version->marks & MCI_MARK_MEDIA;
-    row->size = version->size;
+    row->size = version->bytes;
     row->version = version->number;
     uint32_t copy = mci_copy_first(shard, index);
     for (; copy != 0; copy = mci_copy_next(shard, copy)) {
@@ -178,7 +178,7 @@ static void leave_range(const struct mci_record *record,
 {
     if (record->extent != 0) {
         mci_leavings_range(leavings, record->segment, record->extent,
-                           record->size);
+                           record->bytes);
     }
 }
 
@@ -216,7 +216,7 @@ uint64_t mci_version_copy_bytes(const struct mci_shard *shard, uint32_t index)
     uint64_t bytes = 0;
     uint32_t copy = mci_copy_first(shard, index);
     for (; copy != 0; copy = mci_copy_next(shard, copy)) {
-        bytes += mci_pool_at(&shard->pool, copy)->size;
+        bytes += mci_pool_at(&shard->pool, copy)->bytes;
     }
     return bytes;
 }
@@ -226,7 +226,7 @@ static uint64_t waiting_bytes(const struct mci_shard *shard, uint32_t index)
     uint64_t bytes = 0;
     uint32_t copy = mci_copy_first(shard, index);
     for (; copy != 0; copy = mci_copy_next(shard, copy)) {
-        bytes += mci_range_bytes(mci_pool_at(&shard->pool, copy)->size);
+        bytes += mci_range_bytes(mci_pool_at(&shard->pool, copy)->bytes);
     }
     return bytes;
 }
@@ -339,7 +339,7 @@ static void retire_range(const struct mci_change *change,
     assert(carrier != 0);
     struct mci_record *record = mci_pool_at(pool, carrier);
     *record = (struct mci_record){.lease_ns = lease_ns,
-                                  .size = range->bytes,
+                                  .bytes = range->bytes,
                                   .segment = range->segment,
                                   .extent = range->extent};
     mci_version_retire(change, carrier);
@@ -353,7 +353,7 @@ static struct mci_range detach_copy(struct mci_shard *shard, uint32_t index,
     struct mci_record *version = mci_pool_at(&shard->pool, index);
     struct mci_record *record = mci_pool_at(&shard->pool, copy);
     struct mci_extras *extras = mci_label_extras(version->label);
-    struct mci_range range = {.bytes = record->size,
+    struct mci_range range = {.bytes = record->bytes,
                               .extent = record->extent,
                               .segment = record->segment};
     *carrier_out = 0;

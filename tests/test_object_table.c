@@ -313,13 +313,13 @@ START_TEST(a_pool_uses_places_again_and_does_not_move_records)
         ck_assert_int_eq(mci_pool_take(&pool, &index), MC_OK);
     }
     ck_assert_ptr_eq(record, mci_pool_at(&pool, first));
-    mci_pool_at(&pool, index)->size = 7;
+    mci_pool_at(&pool, index)->bytes = 7;
     mci_pool_give(&pool, index);
     uint32_t touched = pool.touched;
     uint32_t again = 0;
     ck_assert_int_eq(mci_pool_take(&pool, &again), MC_OK);
     ck_assert_uint_eq(again, index);
-    ck_assert_uint_eq(mci_pool_at(&pool, again)->size, 0);
+    ck_assert_uint_eq(mci_pool_at(&pool, again)->bytes, 0);
     ck_assert_uint_eq(pool.touched, touched);
     close_pool();
 }
