@@ -4,200 +4,6 @@
 
 #include <time.h>
 
-#include "mci_alloc.h"
-
-#define RESTARTS_MAX 8
-#define LOOKS_MAX 3
-#define NOWHERE UINT32_MAX
-#define NEVER UINT64_MAX
-
-static struct mc_client *client_of(const struct mci_slice *slice)
-{
-    return slice->reading->client;
-}
-
-static bool is_here(const struct mci_slice *slice)
-{
-    return !client_of(slice)->outside;
-}
-
-/* Nothing is asked for: what is had counts for as long as it does. */
-static bool is_known(const struct mci_slice *slice)
-{
-    return slice->reading->ops->recall != NULL;
-}
-
-/* ---- outcomes ------------------------------------------------------------ */
-
-static void finish(struct mci_slice *slice, struct mci_piece *piece,
-                   int64_t result)
-{
-    if (!piece->is_done) {
-        piece->is_done = true;
-        piece->result = result;
-        slice->left--;
-    }
-}
-
-static void finish_row(struct mci_slice *slice, size_t r, enum mc_err err)
-{
-    const struct mci_row_state *state = &slice->states[r];
-    for (uint32_t i = 0; i < state->piece_count; i++) {
-        finish(slice, &slice->pieces[state->first_piece + i], err);
-    }
-}
-
-static void forget_trimmed(struct mci_slice *slice, size_t r)
-{
-    const struct mci_row_state *state = &slice->states[r];
-    for (uint32_t i = 0; i < state->piece_count; i++) {
-        struct mci_piece *piece = &slice->pieces[state->first_piece + i];
-        mci_free(piece->trimmed);
-        piece->trimmed = NULL;
-    }
-}
-
-/* ---- asking -------------------------------------------------------------- */
-
-static uint64_t after(uint64_t now_ns, uint64_t left_ns)
-{
-    return left_ns > NEVER - now_ns ? NEVER : now_ns + left_ns;
-}
-
-static void take_lease(struct mci_slice *slice, size_t r, uint64_t sent_ns)
-{
-    struct mci_row_state *state = &slice->states[r];
-    uint64_t left_ns = is_here(slice) ? NEVER : slice->rows[r].lease_left_ns;
-    state->lease_end_ns = after(sent_ns, left_ns);
-    state->renew_ns = after(sent_ns, left_ns / 2);
-    state->tried = 0;
-    state->place = NOWHERE;
-}
-
-static void set_deadline(struct mci_slice *slice, uint64_t now_ns)
-{
-    uint64_t given_ns = slice->reading->until.deadline_ns;
-    slice->now_ns = now_ns;
-    slice->deadline_ns =
-        given_ns
-            ? given_ns
-            : mci_clock_deadline(now_ns, client_of(slice)->transfer_timeout_ms);
-}
-
-static void recall(struct mci_slice *slice)
-{
-    struct mci_reading *reading = slice->reading;
-    for (size_t r = 0; r < slice->count; r++) {
-        struct mci_row_state *state = &slice->states[r];
-        reading->ops->recall(reading, slice->first + r, &slice->rows[r]);
-        state->lease_end_ns = NEVER; /* looked at when it matters */
-        state->renew_ns = NEVER;
-        state->tried = 0;
-        state->place = NOWHERE;
-        state->restarts = 0;
-        state->looks = LOOKS_MAX;
-    }
-    set_deadline(slice, mci_clock_ns());
-}
-
-/* Time is counted from before the request was sent. */
-static void ask(struct mci_slice *slice)
-{
-    const struct mci_master_link *link = &client_of(slice)->link;
-    const struct mci_reading *reading = slice->reading;
-    const struct mci_call call =
-        mci_client_call_until(client_of(slice), reading->until.deadline_ns);
-    for (size_t r = 0; r < slice->count; r++) {
-        slice->rows[r].key = reading->ops->key(reading, slice->first + r);
-        slice->rows[r].want_hold = is_here(slice);
-        slice->rows[r].want_lease = false;
-    }
-    enum mc_err err =
-        link->ops->get(link->ctx, &call, slice->rows, slice->count);
-    (void)err; /* every row holds it */
-    for (size_t r = 0; r < slice->count; r++) {
-        slice->states[r].restarts = 0;
-        slice->states[r].looks = is_here(slice) ? LOOKS_MAX : 0;
-        take_lease(slice, r, call.now_ns);
-    }
-    set_deadline(slice, call.now_ns);
-}
-
-/* Instead of asking, when it would be for nothing. */
-static void leave_out(struct mci_slice *slice)
-{
-    for (size_t r = 0; r < slice->count; r++) {
-        slice->rows[r] = (struct mci_read_row){.err = MC_ERR_CANCELED};
-    }
-}
-
-/* All pieces of the row begin anew. */
-static void aim_row(struct mci_slice *slice, size_t r)
-{
-    struct mci_reading *reading = slice->reading;
-    const struct mci_read_row *row = &slice->rows[r];
-    struct mci_row_state *state = &slice->states[r];
-    struct mci_piece *pieces = &slice->pieces[state->first_piece];
-    for (uint32_t i = 0; i < state->piece_count; i++) {
-        pieces[i] = (struct mci_piece){.part = {.row = (uint32_t)r}};
-    }
-    enum mc_err err = row->err;
-    if (err == MC_OK && row->place_count == 0) {
-        err = MC_ERR_INVALID_REPLICA; /* on disk only */
-    }
-    if (err == MC_OK) {
-        err = reading->ops->aim(reading, slice->first + r, row->size, pieces,
-                                state->piece_count);
-    }
-    for (uint32_t i = 0; i < state->piece_count; i++) {
-        slice->left -= pieces[i].is_done;
-    }
-    if (err != MC_OK) {
-        finish_row(slice, r, err);
-    }
-}
-
-/* The outcome of the first half does not count if the second is of another
- * version. */
-static void restart(struct mci_slice *slice, size_t r)
-{
-    struct mci_row_state *state = &slice->states[r];
-    if (++state->restarts > RESTARTS_MAX) {
-        finish_row(slice, r, MC_ERR_LEASE_EXPIRED);
-        return;
-    }
-    forget_trimmed(slice, r);
-    for (uint32_t i = 0; i < state->piece_count; i++) {
-        slice->left += slice->pieces[state->first_piece + i].is_done;
-    }
-    aim_row(slice, r);
-}
-
-/* Asks for one row again, while none of its pieces is on its way. */
-static void ask_again(struct mci_slice *slice, size_t r)
-{
-    const struct mci_master_link *link = &client_of(slice)->link;
-    const struct mci_call call = mci_client_call_until(
-        client_of(slice), slice->reading->until.deadline_ns);
-    struct mci_read_row row = {.key = slice->rows[r].key};
-    enum mc_err err = mci_mover_again(&slice->run.mover);
-    if (err == MC_OK) {
-        err = link->ops->get(link->ctx, &call, &row, 1);
-        err = err == MC_OK ? row.err : err;
-    }
-    if (err != MC_OK) {
-        finish_row(slice, r, err);
-        return;
-    }
-    uint64_t version = slice->rows[r].version;
-    slice->rows[r] = row;
-    take_lease(slice, r, call.now_ns);
-    slice->now_ns = mci_clock_ns();
-    if (row.version != version || row.place_count == 0) {
-        restart(slice, r);
-    }
-}
-
 /* ---- a run --------------------------------------------------------------- */
 
 static bool has_others(const struct mci_slice *slice, size_t r)
@@ -210,17 +16,18 @@ static bool has_others(const struct mci_slice *slice, size_t r)
 static void leave_place(struct mci_slice *slice, size_t r)
 {
     struct mci_row_state *state = &slice->states[r];
-    if (state->place != NOWHERE) {
+    if (state->place != MCI_PLACE_NONE) {
         state->tried |= UINT32_C(1) << state->place;
-        state->place = NOWHERE;
+        state->place = MCI_PLACE_NONE;
     }
 }
 
 static uint64_t lease_end(const struct mci_slice *slice, size_t r)
 {
     struct mci_reading *reading = slice->reading;
-    return is_known(slice) ? reading->ops->lease_end(reading, slice->first + r)
-                           : slice->states[r].lease_end_ns;
+    return mci_slice_is_known(slice)
+               ? reading->ops->lease_end(reading, slice->first + r)
+               : slice->states[r].lease_end_ns;
 }
 
 static void judge(struct mci_slice *slice, const struct mc_transfer_row *move,
@@ -232,12 +39,13 @@ static void judge(struct mci_slice *slice, const struct mc_transfer_row *move,
         slice->reading->touched[slice->first + r] = true;
     }
     if (move->err == MC_OK) {
-        finish(slice, piece,
-               is_late ? MC_ERR_LEASE_EXPIRED : (int64_t)piece->part.len);
+        mci_slice_finish(slice, piece,
+                         is_late ? MC_ERR_LEASE_EXPIRED
+                                 : (int64_t)piece->part.len);
     } else if (is_late || move->err == MC_ERR_LEASE_EXPIRED) {
-        finish(slice, piece, MC_ERR_LEASE_EXPIRED);
+        mci_slice_finish(slice, piece, MC_ERR_LEASE_EXPIRED);
     } else if (move->err == MC_ERR_NOMEM) {
-        finish(slice, piece, MC_ERR_NOMEM);
+        mci_slice_finish(slice, piece, MC_ERR_NOMEM);
     } else {
         leave_place(slice, r);
     }
@@ -260,7 +68,7 @@ static void run(struct mci_slice *slice)
     struct mci_run *moving = &slice->run;
     if (moving->count > 0) {
         mci_run_go(moving, run_deadline(slice));
-        if (!is_here(slice) || is_known(slice)) {
+        if (!mci_slice_is_here(slice) || mci_slice_is_known(slice)) {
             slice->now_ns = mci_clock_ns();
         }
         for (size_t i = 0; i < moving->count; i++) {
@@ -280,7 +88,7 @@ static bool pick(struct mci_slice *slice, size_t r)
     struct mci_row_state *state = &slice->states[r];
     const struct mci_read_row *row = &slice->rows[r];
     enum mci_nearness best = MCI_NEAR_NOWHERE;
-    if (state->place != NOWHERE) {
+    if (state->place != MCI_PLACE_NONE) {
         return true;
     }
     if (row->place_count == 1 && state->tried == 0) {
@@ -298,7 +106,7 @@ static bool pick(struct mci_slice *slice, size_t r)
             state->place = i;
         }
     }
-    return state->place != NOWHERE;
+    return state->place != MCI_PLACE_NONE;
 }
 
 static void add_move(struct mci_slice *slice, struct mci_piece *piece)
@@ -315,14 +123,14 @@ static void add_move(struct mci_slice *slice, struct mci_piece *piece)
     enum mc_err err = mci_run_add(&slice->run, &claim, &piece->part,
                                   slice->deadline_ns, &move);
     if (err == MC_ERR_NOMEM) {
-        finish(slice, piece, err);
+        mci_slice_finish(slice, piece, err);
         return;
     }
     if (err != MC_OK) {
         leave_place(slice, r);
         return;
     }
-    if (is_known(slice) && slice->run.mover.targets) {
+    if (mci_slice_is_known(slice) && slice->run.mover.targets) {
         struct mci_reading *reading = slice->reading;
         move->source =
             reading->ops->grants(reading, slice->first + r, row, state->place);
@@ -346,31 +154,31 @@ static void pause_briefly(uint32_t ms)
  * taken out in slices. */
 static void look_again(struct mci_slice *slice, size_t r)
 {
-    static const uint32_t pauses_ms[LOOKS_MAX] = {0, 5, 50};
+    static const uint32_t pauses_ms[MCI_LOOKS_MAX] = {0, 5, 50};
     struct mci_row_state *state = &slice->states[r];
     run(slice);
     slice->now_ns = mci_clock_ns();
-    if (state->looks == LOOKS_MAX || slice->now_ns >= slice->deadline_ns) {
-        finish_row(slice, r, MC_ERR_TRANSFER_FAIL);
+    if (state->looks == MCI_LOOKS_MAX || slice->now_ns >= slice->deadline_ns) {
+        mci_slice_finish_row(slice, r, MC_ERR_TRANSFER_FAIL);
         return;
     }
     if (pauses_ms[state->looks] > 0) {
         pause_briefly(pauses_ms[state->looks]);
     }
     state->looks++;
-    ask_again(slice, r);
+    mci_slice_ask_again(slice, r);
 }
 
 static void collect(struct mci_slice *slice, struct mci_piece *piece)
 {
     size_t r = piece->part.row;
     if (slice->now_ns >= slice->deadline_ns) {
-        finish_row(slice, r, MC_ERR_TRANSFER_FAIL);
+        mci_slice_finish_row(slice, r, MC_ERR_TRANSFER_FAIL);
         return;
     }
     if (slice->now_ns >= slice->states[r].renew_ns) {
         run(slice);
-        ask_again(slice, r);
+        mci_slice_ask_again(slice, r);
     }
     if (piece->is_done) {
         return;
@@ -393,7 +201,7 @@ static void abandon(struct mci_slice *slice)
 {
     mci_run_clear(&slice->run);
     for (size_t i = 0; i < slice->piece_count; i++) {
-        finish(slice, &slice->pieces[i], MC_ERR_CANCELED);
+        mci_slice_finish(slice, &slice->pieces[i], MC_ERR_CANCELED);
     }
 }
 
@@ -421,13 +229,13 @@ static void settle(struct mci_slice *slice)
         reading->ops->settle(reading, slice->first + r,
                              &slice->pieces[state->first_piece],
                              state->piece_count);
-        forget_trimmed(slice, r);
+        mci_slice_forget(slice, r);
     }
 }
 
 void mci_slice_read(struct mci_slice *slice)
 {
-    const struct mci_master_link *link = &client_of(slice)->link;
+    const struct mci_master_link *link = &mci_slice_client(slice)->link;
     uint32_t piece = 0;
     for (size_t r = 0; r < slice->count; r++) {
         slice->states[r].first_piece = piece;
@@ -438,19 +246,10 @@ void mci_slice_read(struct mci_slice *slice)
     slice->piece_count = piece;
     slice->left = piece;
     run(slice); /* begins an empty one */
-    if (is_known(slice)) {
-        recall(slice);
-    } else if (mci_until_stops(&slice->reading->until)) {
-        leave_out(slice);
-    } else {
-        ask(slice);
-    }
-    for (size_t r = 0; r < slice->count; r++) {
-        aim_row(slice, r);
-    }
+    mci_slice_ask(slice);
     move_pieces(slice);
     settle(slice);
-    if (is_here(slice)) {
+    if (mci_slice_is_here(slice)) {
         link->ops->release(link->ctx, slice->rows, slice->count);
     }
 }

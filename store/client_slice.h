@@ -12,11 +12,14 @@
 #include "client_read.h"
 #include "client_run.h"
 
+#define MCI_PLACE_NONE UINT32_MAX
+#define MCI_LOOKS_MAX 3
+
 struct mci_row_state {
     uint64_t lease_end_ns;
     uint64_t renew_ns; /* half of its lease is over */
     uint32_t tried;    /* places, a bit each */
-    uint32_t place;    /* chosen, or none */
+    uint32_t place;    /* chosen, or MCI_PLACE_NONE */
     uint32_t first_piece;
     uint32_t piece_count;
     uint32_t restarts;
@@ -44,4 +47,34 @@ struct mci_slice {
 
 /* Reads rows first .. first + count and settles them. */
 void mci_slice_read(struct mci_slice *slice);
+
+static inline struct mc_client *mci_slice_client(const struct mci_slice *slice)
+{
+    return slice->reading->client;
+}
+
+static inline bool mci_slice_is_here(const struct mci_slice *slice)
+{
+    return !mci_slice_client(slice)->outside;
+}
+
+/* Nothing is asked for: what is had counts for as long as it does. */
+static inline bool mci_slice_is_known(const struct mci_slice *slice)
+{
+    return slice->reading->ops->recall != NULL;
+}
+
+/* ---- asking (client_slice_ask.c) ----------------------------------------- */
+
+/* Asks for all rows and aims their pieces. */
+void mci_slice_ask(struct mci_slice *slice);
+/* For one row, while none of its pieces is on its way. */
+void mci_slice_ask_again(struct mci_slice *slice, size_t r);
+
+/* Unless it is done. */
+void mci_slice_finish(struct mci_slice *slice, struct mci_piece *piece,
+                      int64_t result);
+void mci_slice_finish_row(struct mci_slice *slice, size_t r, enum mc_err err);
+/* Frees the lists that were made for the row's pieces. */
+void mci_slice_forget(struct mci_slice *slice, size_t r);
 #endif
