@@ -14,6 +14,7 @@ foreach(proof events goings leases named attempts evict pins log meanwhile model
     doubt quota place snapshot)
   mc_test(store store_${proof} SOURCES ${store_rig} LINK ${store_parts})
 endforeach()
+mc_test(store sums LINK ${store_parts})
 # Links the checker of locks and reservations into a test, see its header.
 function(mc_check_order room)
   target_sources(test_${room} PRIVATE support/lock_order.c)
