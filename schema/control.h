@@ -29,6 +29,21 @@ static inline void control_wrote(struct mci_pack *pack, const uint8_t *end)
     pack->buf->len = (size_t)(end - pack->buf->data);
 }
 
+/* What is told of a version that is read: its media, and above them whether it
+ * has sums. */
+#define CONTROL_HAS_SUMS 0x40U
+
+static inline unsigned control_told(const struct mci_read_row *row)
+{
+    return row->media | (row->has_sums ? CONTROL_HAS_SUMS : 0);
+}
+
+static inline void control_take_told(struct mci_read_row *row, unsigned told)
+{
+    row->media = told & ~CONTROL_HAS_SUMS;
+    row->has_sums = (told & CONTROL_HAS_SUMS) != 0;
+}
+
 static inline void control_refuse(struct mci_pack *pack)
 {
     if (pack->err == MC_OK) {

@@ -153,7 +153,7 @@ void mci_read_row_pack(struct mci_pack *pack, const struct mci_read_row *row)
     at = put_array_header(at, is_named ? NAMED_FIELDS : READ_FIELDS);
     at = put_u64(at, row->size);
     at = put_u64(at, row->version);
-    at = put_u64(at, row->media);
+    at = put_u64(at, control_told(row));
     at = put_u64(at, row->lease_left_ns);
     at = control_put_places(at, row->places, row->grants, row->place_count);
     if (is_named) {
@@ -169,6 +169,7 @@ void mci_read_row_unpack(struct mci_unpack *unpack, struct mci_read_row *row)
     row->hold = (struct mci_hold){0};
     row->lease = (struct mci_lease){.number = 0};
     row->media = 0;
+    row->has_sums = false;
     row->size = 0;
     row->version = 0;
     row->lease_left_ns = 0;
@@ -178,7 +179,7 @@ void mci_read_row_unpack(struct mci_unpack *unpack, struct mci_read_row *row)
     uint32_t fields = control_fields(unpack, READ_FIELDS, NAMED_FIELDS);
     row->size = control_u64(unpack);
     row->version = control_u64(unpack);
-    row->media = control_u32(unpack);
+    control_take_told(row, control_u32(unpack));
     row->lease_left_ns = control_u64(unpack);
     row->place_count = control_read_places(unpack, row->places, row->grants);
     if (fields == NAMED_FIELDS) {

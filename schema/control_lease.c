@@ -43,7 +43,7 @@ void mci_renewed_pack(struct mci_pack *pack, const struct mci_read_row *row)
     }
     at = put_array_header(at, RENEWED_FIELDS);
     at = put_u64(at, row->size);
-    at = put_u64(at, row->media);
+    at = put_u64(at, control_told(row));
     at = put_u64(at, row->lease_left_ns);
     control_wrote(pack, control_put_places(at, row->places, row->grants,
                                            row->place_count));
@@ -54,6 +54,7 @@ void mci_renewed_unpack(struct mci_unpack *unpack, struct mci_read_row *row)
     row->place_count = 0;
     row->hold = (struct mci_hold){0};
     row->media = 0;
+    row->has_sums = false;
     row->size = 0;
     row->lease_left_ns = 0;
     if (control_took_code(unpack, &row->err)) {
@@ -61,7 +62,7 @@ void mci_renewed_unpack(struct mci_unpack *unpack, struct mci_read_row *row)
     }
     control_array(unpack, RENEWED_FIELDS);
     row->size = control_u64(unpack);
-    row->media = control_u32(unpack);
+    control_take_told(row, control_u32(unpack));
     row->lease_left_ns = control_u64(unpack);
     row->place_count = control_read_places(unpack, row->places, row->grants);
     if (unpack->error != MCI_UNPACK_OK) {

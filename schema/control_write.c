@@ -2,7 +2,7 @@
 #include "control.h"
 
 #define START_FIELDS 2
-#define CONFIG_FIELDS 10
+#define CONFIG_FIELDS 11
 #define START_ROW_FIELDS 4
 #define STARTED_FIELDS 2
 #define END_ROW_FIELDS 4
@@ -45,6 +45,7 @@ static void pack_config(struct mci_pack *pack,
         pack_preferred(pack, config->preferred_segments[i]);
     }
     mci_pack_bool(pack, config->prefer_alloc_in_same_node);
+    mci_pack_bool(pack, config->checksum);
 }
 
 /* A C string of what is sent; a NUL in it cannot have been meant. */
@@ -86,6 +87,7 @@ static void read_config(struct mci_unpack *unpack, struct mci_config_room *room)
     config->preferred_segments = count ? room->preferred : NULL;
     config->preferred_segment_count = count;
     config->prefer_alloc_in_same_node = mci_unpack_bool(unpack);
+    config->checksum = mci_unpack_bool(unpack);
 }
 
 /* ---- start ------------------------------------------------------------- */

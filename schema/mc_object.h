@@ -61,6 +61,7 @@ struct mc_replicate_config {
         *session_ids; /* one per key, none or empty: untagged */
     size_t session_id_count;
     bool complete; /* of put sessions: an end with holes is refused */
+    bool checksum; /* a sum per 64 KiB, looked at by reads; docs/checksums.md */
 };
 
 /* Memory of the caller. */

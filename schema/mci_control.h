@@ -20,7 +20,7 @@
 #include "mci_row.h"
 #include "mci_unpack.h"
 
-#define MCI_CONTROL_VERSION 1
+#define MCI_CONTROL_VERSION 2
 #define MCI_FRAME_HEAD 4
 #define MCI_SLOTS_MAX 256
 #define MCI_NAME_LEN_MAX 255 /* of clients, hosts, segments, endpoints */
@@ -329,14 +329,17 @@ void mci_touch_row_pack(struct mci_pack *pack, struct mc_view key,
 struct mc_view mci_touch_row_unpack(struct mci_unpack *unpack,
                                     uint64_t *number_out);
 
-/* A row of the result of get: a code below 0, or [size, version, media,
+/* `marks` of a version that is read: the mask of its media, and 64 if it has
+ * sums.
+ *
+ * A row of the result of get: a code below 0, or [size, version, marks,
  * lease_left_ns, [[segment, offset, deadline_ns, tag]...]]; with a named lease its
  * number and ref come behind that. The lease's epoch is the master's. */
 void mci_read_row_pack(struct mci_pack *pack, const struct mci_read_row *row);
 void mci_read_row_unpack(struct mci_unpack *unpack, struct mci_read_row *row);
 
 /* args of renew_lease and release_lease: [[number, ref, version]...]; a row of the
- * result of renew_lease: a code below 0, or [size, media, lease_left_ns,
+ * result of renew_lease: a code below 0, or [size, marks, lease_left_ns,
  * [[segment, offset, deadline_ns, tag]...]]; of release_lease: a code. */
 void mci_lease_row_pack(struct mci_pack *pack, const struct mci_read_row *row);
 void mci_lease_row_unpack(struct mci_unpack *unpack, uint64_t epoch,

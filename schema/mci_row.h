@@ -16,6 +16,7 @@
 #include "mc_err.h"
 #include "mc_grant.h"
 #include "mc_object.h"
+#include "mci_sums.h"
 
 #define MCI_REPLICAS_MAX 4 /* memory copies made of one object */
 
@@ -33,7 +34,7 @@ enum mci_fate {
     MCI_FATE_DROPPED = 4  /* its end found the key readable, and answered 0 */
 };
 
-/* A range of a segment; its length is the object's size. */
+/* A range of a segment; its length is mci_placed_bytes of the object. */
 struct mci_place {
     uint64_t offset;
     uint32_t segment;
@@ -51,6 +52,7 @@ struct mci_write_row {
     struct mc_grant grants[MCI_REPLICAS_MAX];  /* start: out, by the link */
     uint64_t receipts[MCI_REPLICAS_MAX];       /* end, revoke: in; 0: none */
     uint32_t place_count;                      /* start: out */
+    bool has_sums; /* start: out, by the config; their room is in the places */
     bool in_doubt; /* revoke: bytes may still land, so quarantine */
     bool
         is_spent; /* end, revoke: every owner has a receipt out that the attempt
@@ -58,6 +60,12 @@ struct mci_write_row {
                       by whoever checks receipts; a direct link sets it */
     enum mc_err err;
 };
+
+/* What a copy of it takes, once it was started. */
+static inline uint64_t mci_row_bytes(const struct mci_write_row *row)
+{
+    return mci_placed_bytes(row->size, row->has_sums);
+}
 
 /* A version that is held cannot be reused, whatever leases say. */
 struct mci_hold {
@@ -67,7 +75,7 @@ struct mci_hold {
 
 /* A lease with a name: a session's, of the version that it reads. The number is
  * its client's id above a serial, never used again within the epoch; ref is where
- * the core keeps it. */
+ * the core keeps it. The epoch is told of every version that is read. */
 struct mci_lease {
     uint64_t epoch;
     uint64_t number; /* 0: none */
@@ -88,6 +96,7 @@ struct mci_read_row {
     struct mc_grant grants[MCI_REPLICAS_MAX]; /* by the link */
     struct mci_hold hold;
     unsigned media;
+    bool has_sums;
     uint64_t size;
     uint64_t version;       /* get: out */
     uint64_t lease_left_ns; /* from now_ns on, true also for groups */

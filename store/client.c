@@ -134,6 +134,7 @@ static enum mc_err make_client(const struct mc_client_opts *opts,
     client->timeout_ms = settings->timeout_ms;
     client->transfer_timeout_ms = settings->transfer_timeout_ms;
     client->any_memory = opts->any_memory;
+    client->checksum = settings->checksum;
     if (opts->tenant) {
         memcpy(client->tenant, opts->tenant, strlen(opts->tenant));
     }
@@ -149,8 +150,14 @@ static enum mc_err make_client(const struct mc_client_opts *opts,
     if (err != MC_OK) {
         goto err_fini_buffer;
     }
+    err = mci_mismatches_init(&client->mismatches);
+    if (err != MC_OK) {
+        goto err_fini_sessions;
+    }
     *client_out = client;
     return MC_OK;
+err_fini_sessions:
+    mci_sessions_fini(&client->sessions);
 err_fini_buffer:
     mci_local_buffer_fini(&client->buffer);
 err_fini_memory:
@@ -201,6 +208,7 @@ void mc_client_close(struct mc_client *client)
     mci_master_destroy(client->master);
     mci_event_log_destroy(client->log);
     mci_segment_fini(&client->segment);
+    mci_mismatches_fini(&client->mismatches);
     mci_sessions_fini(&client->sessions);
     mci_local_buffer_fini(&client->buffer);
     mci_memory_fini(&client->memory);

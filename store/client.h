@@ -18,6 +18,7 @@
 #include "mci_link.h"
 #include "mci_publisher.h"
 #include "mci_segment.h"
+#include "mismatches.h"
 #include "snapshot.h"
 #include "sweeper.h"
 
@@ -27,10 +28,12 @@ struct mc_client {
     uint32_t timeout_ms;
     uint32_t transfer_timeout_ms;
     bool any_memory;
+    bool checksum; /* of every write */
     char tenant[MC_TENANT_LEN_MAX + 1];
     struct mci_memory memory;
     struct mci_local_buffer buffer;
     struct mci_sessions sessions;
+    struct mci_mismatches mismatches;
     /* Embedded: the store itself. */
     struct mci_segment segment;
     uint32_t segment_id; /* 0: it lends nothing */
@@ -91,6 +94,13 @@ mci_client_check_rows(const void *keys, const int64_t *results, size_t count);
  * -600. */
 MC_CHECK_RESULT enum mc_err
 mci_client_check_config(const struct mc_replicate_config *config, size_t count);
+
+/* What a write is to be like: the caller's config, or `own`, which it is copied
+ * to where the client asks for more. */
+const struct mc_replicate_config *
+mci_client_config(const struct mc_client *client,
+                  const struct mc_replicate_config *config,
+                  struct mc_replicate_config *own);
 
 /* How many copies a write may get. */
 size_t mci_client_replicas(const struct mc_replicate_config *config);

@@ -29,7 +29,7 @@ static enum mc_err add_place(struct mci_attempts *attempts, size_t p,
     const struct mci_claim claim = {.place = &row->places[place],
                                     .grant = &row->grants[place],
                                     .subject = row->attempt.number,
-                                    .size = row->size,
+                                    .bytes = mci_row_bytes(row),
                                     .is_write = true};
     enum mc_err err = mci_run_add(run, &claim, part, deadline_ns, &move);
     if (err != MC_OK) {

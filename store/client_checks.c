@@ -49,6 +49,19 @@ enum mc_err mci_client_check_config(const struct mc_replicate_config *config,
     return err != MC_OK ? err : check_groups(config, count);
 }
 
+const struct mc_replicate_config *
+mci_client_config(const struct mc_client *client,
+                  const struct mc_replicate_config *config,
+                  struct mc_replicate_config *own)
+{
+    if (!client->checksum || (config && config->checksum)) {
+        return config;
+    }
+    *own = config ? *config : (struct mc_replicate_config){.replica_num = 0};
+    own->checksum = true;
+    return own;
+}
+
 size_t mci_client_replicas(const struct mc_replicate_config *config)
 {
     size_t replicas = config ? config->replica_num : 0;

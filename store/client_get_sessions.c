@@ -30,6 +30,12 @@ void mci_get_sessions_release(struct mci_sessions *sessions,
     mci_sessions_unlock(sessions);
 }
 
+void mci_get_session_free(struct mc_get_session *session)
+{
+    mci_free(session->sums);
+    mci_free(session);
+}
+
 static struct mc_get_session *make(struct mc_view key)
 {
     struct mc_get_session *session = mci_calloc(1, sizeof *session + key.len);
@@ -274,6 +280,35 @@ static uint64_t lease_end(struct mci_reading *reading, size_t i)
     return end_ns;
 }
 
+static const uint8_t *kept_sums(struct mci_reading *reading, size_t i,
+                                const struct mci_place *place)
+{
+    struct mci_sessions *sessions = &reading->client->sessions;
+    const struct mc_get_session *session = reading->sessions[i];
+    mci_sessions_lock(sessions);
+    bool is_there = session->sums_place.segment == place->segment &&
+                    session->sums_place.offset == place->offset;
+    const uint8_t *sums = is_there ? session->sums : NULL;
+    mci_sessions_unlock(sessions);
+    return sums;
+}
+
+/* The first ones stay, since others may be looking at them. */
+static void keep_sums(struct mci_reading *reading, size_t i,
+                      const struct mci_place *place, uint8_t *sums)
+{
+    struct mci_sessions *sessions = &reading->client->sessions;
+    struct mc_get_session *session = reading->sessions[i];
+    mci_sessions_lock(sessions);
+    if (!session->sums) {
+        session->sums = sums;
+        session->sums_place = *place;
+        sums = NULL;
+    }
+    mci_sessions_unlock(sessions);
+    mci_free(sums);
+}
+
 static struct mc_view no_key(const struct mci_reading *reading, size_t i)
 {
     (void)reading, (void)i;
@@ -334,7 +369,9 @@ static const struct mci_reading_ops into_fragments = {.key = no_key,
                                                           settle_fragments,
                                                       .recall = recall,
                                                       .lease_end = lease_end,
-                                                      .grants = grants_of};
+                                                      .grants = grants_of,
+                                                      .kept_sums = kept_sums,
+                                                      .keep_sums = keep_sums};
 
 static void hold_all(const struct mci_reading *reading, size_t count)
 {

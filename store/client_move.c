@@ -56,9 +56,9 @@ enum mci_nearness mci_mover_near(struct mci_mover *mover, uint32_t segment,
 static enum mc_err aim_here(const struct mc_client *client,
                             const struct mci_claim *claim)
 {
-    bool is_there =
-        claim->place->segment == client->segment_id &&
-        mci_is_within(claim->place->offset, claim->size, client->segment.bytes);
+    bool is_there = claim->place->segment == client->segment_id &&
+                    mci_is_within(claim->place->offset, claim->bytes,
+                                  client->segment.bytes);
     return is_there ? MC_OK : MC_ERR_SEGMENT_NOT_FOUND;
 }
 
@@ -73,7 +73,7 @@ static enum mc_err aim_outside(const struct mci_mover *mover,
     if (err != MC_OK) {
         return err;
     }
-    if (!mci_is_within(claim->place->offset, claim->size, target->bytes)) {
+    if (!mci_is_within(claim->place->offset, claim->bytes, target->bytes)) {
         return MC_ERR_SEGMENT_NOT_FOUND;
     }
     row->target = target->target;
@@ -82,7 +82,7 @@ static enum mc_err aim_outside(const struct mci_mover *mover,
                                          .incarnation = mover->incarnation,
                                          .subject = claim->subject,
                                          .offset = claim->place->offset,
-                                         .len = claim->size,
+                                         .len = claim->bytes,
                                          .is_write = claim->is_write};
     return MC_OK;
 }

@@ -51,7 +51,7 @@ struct mci_claim {
     const struct mci_place *place;
     const struct mc_grant *grant;
     uint64_t subject; /* attempt number, or version */
-    uint64_t size;    /* of the object */
+    uint64_t bytes;   /* of a copy */
     bool is_write;
 };
 /* Fills in all of a row but its spans, about `from` on in the object. Errors:

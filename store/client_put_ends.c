@@ -2,7 +2,7 @@
 /* client_put_ends.c - how put sessions end.
  *
  * First they are sealed, so that no range begins, and those on their way are
- * waited for; then, for an end, holes are filled. After that their owners are
+ * waited for; then, for an end, holes are filled and sums put behind. After that their owners are
  * asked to close the attempts: the receipt proves that nothing lands any more,
  * also of ranges that failed, and without it such a session is not published.
  * Only then does the master hear of it. All of that can be done again.
@@ -158,6 +158,16 @@ static void fill_holes(struct ending *ending)
     }
 }
 
+static void place_sums(struct ending *ending)
+{
+    for (size_t i = 0; i < ending->count; i++) {
+        if (goes_on(ending, i) && ending->handles[i]->row.has_sums) {
+            ending->results[i] = mci_put_session_place_sums(
+                &ending->mover, ending->handles[i], ending->deadline_ns);
+        }
+    }
+}
+
 /* ---- proofs ------------------------------------------------------------------------ */
 
 struct proving {
@@ -179,7 +189,7 @@ static void add_owners(struct ending *ending, size_t i, struct proving *proving)
         const struct mci_claim claim = {.place = &row->places[p],
                                         .grant = &row->grants[p],
                                         .subject = row->attempt.number,
-                                        .size = row->size,
+                                        .bytes = mci_row_bytes(row),
                                         .is_write = true};
         if (row->receipts[p] != 0 ||
             mci_mover_aim(&ending->mover, &claim, 0, ending->deadline_ns,
@@ -342,6 +352,7 @@ static void end_all(struct ending *ending)
     if (!ending->is_revoke) {
         refuse_holes(ending);
         fill_holes(ending);
+        place_sums(ending);
     }
     prove(ending);
     tell(ending);

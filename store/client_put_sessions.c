@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "client_attempts.h"
+#include "client_put_sums.h"
 #include "client_sessions.h"
 #include "client_write.h"
 #include "mci_alloc.h"
@@ -19,9 +20,15 @@ void mci_put_session_drop(struct mci_sessions *sessions,
     (void)sessions;
     if (--session->refs == 0) {
         mci_list_remove(&session->link);
-        mci_coverage_fini(&session->coverage);
-        mci_free(session);
+        mci_put_session_free(session);
     }
+}
+
+void mci_put_session_free(struct mc_put_session *session)
+{
+    mci_session_sums_free(session->sums);
+    mci_coverage_fini(&session->coverage);
+    mci_free(session);
 }
 
 void mci_put_sessions_release(struct mci_sessions *sessions,
@@ -67,7 +74,9 @@ static enum mc_err make_all(const struct mci_put_opening *opening)
         }
         opening->sessions[i]->is_complete = config && config->complete;
         struct mci_write_row *row = &opening->rows[i];
-        *row = (struct mci_write_row){.key = key, .size = opening->sizes[i]};
+        *row = (struct mci_write_row){.key = key,
+                                      .size = opening->sizes[i],
+                                      .has_sums = config && config->checksum};
         if (config && config->session_ids) {
             row->session_id = config->session_ids[i];
         }
@@ -138,6 +147,8 @@ enum mc_err mci_put_sessions_open(struct mci_put_opening *opening,
                                   int64_t *results_out)
 {
     const size_t count = opening->count;
+    opening->config =
+        mci_client_config(opening->client, opening->config, &opening->own);
     enum mc_err err = mci_client_check_rows(opening->keys, results_out, count);
     if (err == MC_OK && count > 0 && (!opening->sizes || !opening->sessions)) {
         err = MC_ERR_INVALID_PARAMS;
@@ -247,6 +258,9 @@ static void begin_row(struct writing *writing, size_t r, size_t at)
     row->err = session ? mci_using_fragments(&using, fragments,
                                              session->row.size, &sum)
                        : MC_ERR_INVALID_PARAMS;
+    if (row->err == MC_OK && session->row.has_sums) {
+        row->err = mci_session_sums_need(sessions, session);
+    }
     writing->results[writing->first + r] = (int64_t)sum;
     if (row->err != MC_OK) {
         return;
@@ -267,6 +281,19 @@ static void begin_row(struct writing *writing, size_t r, size_t at)
     if (err == MC_OK) {
         writing->begun[r].is_begun = true;
         add_parts(writing, r);
+    }
+}
+
+/* While the ranges still are this call's. */
+static void note_sums(struct writing *writing, size_t r)
+{
+    const struct mc_put_session *session =
+        writing->sessions[writing->first + r];
+    const struct mci_write_row *row = &writing->moving.rows[r];
+    if (writing->begun[r].is_begun && row->has_sums) {
+        mci_session_sums_note(session->sums,
+                              &writing->fragments[writing->first + r],
+                              row->err == MC_OK);
     }
 }
 
@@ -300,6 +327,9 @@ static void write_slice(struct writing *writing)
         at += fragments_of(writing, writing->first + r);
     }
     mci_attempts_move(moving, writing->until.deadline_ns);
+    for (size_t r = 0; r < writing->row_count; r++) {
+        note_sums(writing, r);
+    }
     mci_sessions_lock(sessions);
     for (size_t r = 0; r < writing->row_count; r++) {
         if (writing->begun[r].is_begun) {

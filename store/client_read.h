@@ -18,6 +18,9 @@ struct mci_piece {
     struct mc_span *trimmed; /* or NULL: a list that was made */
     int64_t result;          /* bytes or a code, once it is done */
     bool is_done;
+    bool is_alone; /* to be read in a run of its own */
+    uint8_t place; /* it is, or was last, read from; its row's unless bad */
+    uint8_t bad;   /* places whose bytes did not match their sums, a bit each */
 };
 
 struct mci_reading;
@@ -41,6 +44,13 @@ struct mci_reading_ops {
                                             size_t i,
                                             const struct mci_read_row *row,
                                             uint32_t place);
+    /* Sums of all blocks of a row, as they stand in one of its places: those that
+     * were kept, borrowed, or NULL; keep owns what it is given, and frees it with
+     * mci_free. NULL: none are kept. */
+    const uint8_t *(*kept_sums)(struct mci_reading *reading, size_t i,
+                                const struct mci_place *place);
+    void (*keep_sums)(struct mci_reading *reading, size_t i,
+                      const struct mci_place *place, uint8_t *sums);
     /* Hands out the outcome of a row, all of whose pieces are done. */
     void (*settle)(struct mci_reading *reading, size_t i,
                    const struct mci_piece *pieces, size_t count);

@@ -142,7 +142,7 @@ static bool give_back(struct mci_sessions *sessions, struct batch *batch,
         client->link.ctx, &call, batch->rows, batch->count);
     (void)err; /* they end by themselves */
     for (size_t i = 0; i < batch->count; i++) {
-        mci_free(batch->sessions[i]);
+        mci_get_session_free(batch->sessions[i]);
     }
     return batch->count == BATCH;
 }

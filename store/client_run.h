@@ -24,7 +24,7 @@ struct mci_run {
 
 static inline bool mci_run_is_full(const struct mci_run *run)
 {
-    return run->count == run->room;
+    return run->count >= run->room;
 }
 
 /* So many bytes more still go along. */

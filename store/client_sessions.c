@@ -48,15 +48,14 @@ void mci_sessions_fini(struct mci_sessions *sessions)
             struct mc_get_session *session =
                 MCI_CONTAINER(gets[i]->next, struct mc_get_session, link);
             mci_list_remove(&session->link);
-            mci_free(session);
+            mci_get_session_free(session);
         }
     }
     while (!mci_list_is_empty(&sessions->puts)) {
         struct mc_put_session *session =
             MCI_CONTAINER(sessions->puts.next, struct mc_put_session, link);
         mci_list_remove(&session->link);
-        mci_coverage_fini(&session->coverage);
-        mci_free(session);
+        mci_put_session_free(session);
     }
     mci_map_fini(&sessions->get_keys);
     mci_map_fini(&sessions->put_keys);

@@ -48,6 +48,9 @@ struct mc_get_session {
     uint32_t refs;
     uint32_t key_uses; /* by key; 0: the table has it not */
     bool is_over;      /* the lease cannot be had any more */
+    uint8_t *sums; /* NULL: none yet; as they stand in sums_place. They do not
+                          change until the session is freed */
+    struct mci_place sums_place;
     uint8_t key[];
 };
 
@@ -55,6 +58,7 @@ struct mc_put_session {
     struct mci_link link; /* in puts */
     struct mci_write_row row;
     struct mci_coverage coverage;
+    struct mci_session_sums *sums;  /* NULL: nothing needed them yet */
     uint8_t went[MCI_REPLICAS_MAX]; /* how bytes went, tcp before others */
     uint64_t touch_ns; /* embedded: when the core is to hear of its writer */
     uint64_t call;     /* of the list it was last named in */
@@ -122,6 +126,7 @@ static inline bool mci_get_session_is_live(const struct mc_get_session *session,
 {
     return !session->is_over && now_ns < session->lease_end_ns;
 }
+void mci_get_session_free(struct mc_get_session *session); /* in no list */
 /* Drops one reference; the lock is held. */
 void mci_get_session_drop(struct mci_sessions *sessions,
                           struct mc_get_session *session);
@@ -132,6 +137,7 @@ void mci_get_sessions_release(struct mci_sessions *sessions,
 /* ---- put sessions (client_put_sessions.c, client_put_ends.c) --------------- */
 
 /* As those of get sessions. */
+void mci_put_session_free(struct mc_put_session *session); /* in no list */
 void mci_put_session_drop(struct mci_sessions *sessions,
                           struct mc_put_session *session);
 void mci_put_sessions_release(struct mci_sessions *sessions,
@@ -143,6 +149,7 @@ struct mci_put_opening {
     const struct mc_view *keys;
     const uint64_t *sizes;
     const struct mc_replicate_config *config;
+    struct mc_replicate_config own; /* of mci_client_config */
     size_t count;
     uint64_t deadline_ns; /* 0: that of the client */
     struct mc_put_session **sessions;

@@ -97,6 +97,11 @@ static bool is_off(const char *name)
             strcasecmp(text, "no") == 0 || strcasecmp(text, "off") == 0);
 }
 
+static bool is_on(const char *name)
+{
+    return variable(name) && !is_off(name);
+}
+
 /* ---- what is not built --------------------------------------------------- */
 
 static void warn_of_variables(void)
@@ -107,7 +112,7 @@ static void warn_of_variables(void)
         "MC_STORE_REPLICA_SCORING", "MC_STORE_NUMA_SOCKET_ID",
         "MC_STORE_CLIENT_METRIC",   "MC_STORE_CLUSTER_ID",
         "MC_HANDSHAKE_PORT",        "MC_TCP_PROTO",
-        "MC_TCP_SLICE_SIZE",        "MOONCAKE_STORE_CHECKSUM",
+        "MC_TCP_SLICE_SIZE",
     };
     static atomic_flag was_said = ATOMIC_FLAG_INIT;
     if (atomic_flag_test_and_set(&was_said)) {
@@ -185,8 +190,7 @@ static enum mc_err read_address(const struct mc_client_opts *opts,
     }
     settings->port_tries = tries_of("MC_STORE_CLIENT_SETUP_RETRIES");
     settings->bind_address = variable("MC_TCP_BIND_ADDRESS");
-    if (!settings->bind_address && variable("MC_USE_IPV6") &&
-        !is_off("MC_USE_IPV6")) {
+    if (!settings->bind_address && is_on("MC_USE_IPV6")) {
         settings->bind_address = "::";
     }
     return MC_OK;
@@ -224,7 +228,8 @@ enum mc_err mci_settings_read(const struct mc_client_opts *opts,
                          TRANSFER_TIMEOUT_MS),
         .local_buffer_bytes = opts->local_buffer_bytes
                                   ? opts->local_buffer_bytes
-                                  : LOCAL_BUFFER_BYTES};
+                                  : LOCAL_BUFFER_BYTES,
+        .checksum = opts->checksum || is_on("MOONCAKE_STORE_CHECKSUM")};
     if (settings.local_buffer_bytes == MC_NONE) {
         settings.local_buffer_bytes = 0;
     }

@@ -19,6 +19,7 @@ struct mci_settings {
     uint32_t connect_timeout_ms;
     uint32_t transfer_timeout_ms;
     uint64_t local_buffer_bytes;
+    bool checksum;
     /* Of a master process. */
     struct mci_address address; /* of this client; without port: look for one */
     bool has_address;           /* it was given */

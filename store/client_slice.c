@@ -4,20 +4,24 @@
 
 #include <time.h>
 
+#include "client_sums.h"
+
 /* ---- a run --------------------------------------------------------------- */
 
-static bool has_others(const struct mci_slice *slice, size_t r)
+static bool has_others(const struct mci_slice *slice,
+                       const struct mci_piece *piece)
 {
-    const struct mci_row_state *state = &slice->states[r];
+    size_t r = piece->part.row;
     uint32_t all = (UINT32_C(1) << slice->rows[r].place_count) - 1;
-    return (all & ~state->tried & ~(UINT32_C(1) << state->place)) != 0;
+    uint32_t out = slice->states[r].tried | piece->bad | 1U << piece->place;
+    return (all & ~out) != 0;
 }
 
-static void leave_place(struct mci_slice *slice, size_t r)
+static void leave_place(struct mci_slice *slice, const struct mci_piece *piece)
 {
-    struct mci_row_state *state = &slice->states[r];
-    if (state->place != MCI_PLACE_NONE) {
-        state->tried |= UINT32_C(1) << state->place;
+    struct mci_row_state *state = &slice->states[piece->part.row];
+    state->tried |= UINT32_C(1) << piece->place;
+    if (state->place == piece->place) {
         state->place = MCI_PLACE_NONE;
     }
 }
@@ -30,6 +34,32 @@ static uint64_t lease_end(const struct mci_slice *slice, size_t r)
                : slice->states[r].lease_end_ns;
 }
 
+/* Only one piece was on its way, so that no other row can have landed in its
+ * memory. */
+static bool ran_alone(const struct mci_run *run)
+{
+    return run->owners[0] == run->owners[run->count - 1];
+}
+
+/* What does not match counts as wrong if it was read alone, with its sums; the
+ * next place is looked for then. */
+static void check(struct mci_slice *slice, struct mci_piece *piece)
+{
+    const struct mci_read_row *row = &slice->rows[piece->part.row];
+    struct mc_mismatch found = {.version = row->version, .size = row->size};
+    enum mci_match match = mci_slice_sums_match(slice, piece, &found.block);
+    if (match == MCI_MATCH) {
+        mci_slice_finish(slice, piece, (int64_t)piece->part.len);
+    } else if (match == MCI_MATCH_UNSURE || !ran_alone(&slice->run)) {
+        piece->is_alone = true;
+    } else {
+        piece->bad |= (uint8_t)(1U << piece->place);
+        found.segment = row->places[piece->place].segment;
+        mci_mismatches_note(&mci_slice_client(slice)->mismatches, row->key,
+                            &found);
+    }
+}
+
 static void judge(struct mci_slice *slice, const struct mc_transfer_row *move,
                   struct mci_piece *piece)
 {
@@ -37,6 +67,13 @@ static void judge(struct mci_slice *slice, const struct mc_transfer_row *move,
     bool is_late = slice->now_ns >= lease_end(slice, r);
     if (slice->reading->touched) {
         slice->reading->touched[slice->first + r] = true;
+    }
+    if (move->err == MC_OK && !is_late && slice->sums) {
+        check(slice, piece);
+        return;
+    }
+    if (slice->sums) {
+        mci_slice_sums_drop(slice, piece);
     }
     if (move->err == MC_OK) {
         mci_slice_finish(slice, piece,
@@ -47,7 +84,22 @@ static void judge(struct mci_slice *slice, const struct mc_transfer_row *move,
     } else if (move->err == MC_ERR_NOMEM) {
         mci_slice_finish(slice, piece, MC_ERR_NOMEM);
     } else {
-        leave_place(slice, r);
+        leave_place(slice, piece);
+    }
+}
+
+/* The moves of a run, of which one may be followed by that of its sums. */
+static void judge_all(struct mci_slice *slice)
+{
+    const struct mci_run *run = &slice->run;
+    for (size_t i = 0; i < run->count; i++) {
+        struct mc_transfer_row *move = &run->moves[i];
+        struct mci_piece *piece = &slice->pieces[run->owners[i]];
+        if (mci_slice_sums_came(slice, piece)) {
+            i++;
+            move->err = move->err == MC_OK ? run->moves[i].err : move->err;
+        }
+        judge(slice, move, piece);
     }
 }
 
@@ -71,9 +123,7 @@ static void run(struct mci_slice *slice)
         if (!mci_slice_is_here(slice) || mci_slice_is_known(slice)) {
             slice->now_ns = mci_clock_ns();
         }
-        for (size_t i = 0; i < moving->count; i++) {
-            judge(slice, &moving->moves[i], &slice->pieces[moving->owners[i]]);
-        }
+        judge_all(slice);
     }
     mci_run_clear(moving);
     slice->run_until_ns = 0;
@@ -82,62 +132,109 @@ static void run(struct mci_slice *slice)
 
 /* ---- collecting ---------------------------------------------------------- */
 
-/* The nearest place that was not tried yet. */
-static bool pick(struct mci_slice *slice, size_t r)
+/* The nearest place that is not one of these, a bit each. */
+static uint32_t nearest(struct mci_slice *slice, size_t r, uint32_t out)
 {
-    struct mci_row_state *state = &slice->states[r];
     const struct mci_read_row *row = &slice->rows[r];
     enum mci_nearness best = MCI_NEAR_NOWHERE;
-    if (state->place != MCI_PLACE_NONE) {
-        return true;
-    }
-    if (row->place_count == 1 && state->tried == 0) {
-        state->place = 0;
-        return true;
+    uint32_t place = MCI_PLACE_NONE;
+    if (row->place_count == 1 && out == 0) {
+        return 0;
     }
     for (uint32_t i = 0; i < row->place_count; i++) {
-        if (state->tried & UINT32_C(1) << i) {
+        if (out & UINT32_C(1) << i) {
             continue;
         }
         enum mci_nearness near = mci_mover_near(
             &slice->run.mover, row->places[i].segment, slice->deadline_ns);
         if (near < best) {
             best = near;
-            state->place = i;
+            place = i;
         }
     }
-    return state->place != MCI_PLACE_NONE;
+    return place;
 }
 
-static void add_move(struct mci_slice *slice, struct mci_piece *piece)
+/* That of the row, and where the piece did not match there, another one. */
+static bool pick(struct mci_slice *slice, struct mci_piece *piece)
+{
+    size_t r = piece->part.row;
+    struct mci_row_state *state = &slice->states[r];
+    uint32_t place = state->place;
+    if (piece->bad != 0) {
+        place = nearest(slice, r, state->tried | piece->bad);
+    } else if (place == MCI_PLACE_NONE) {
+        place = nearest(slice, r, state->tried);
+        state->place = place;
+    }
+    piece->place = place == MCI_PLACE_NONE ? 0 : (uint8_t)place;
+    return place != MCI_PLACE_NONE;
+}
+
+/* Its bytes, or its sums. */
+static enum mc_err add_part(struct mci_slice *slice,
+                            const struct mci_piece *piece,
+                            const struct mci_part *part)
 {
     size_t r = piece->part.row;
     size_t m = slice->run.count;
     const struct mci_read_row *row = &slice->rows[r];
-    const struct mci_row_state *state = &slice->states[r];
     struct mc_transfer_row *move = NULL;
-    const struct mci_claim claim = {.place = &row->places[state->place],
-                                    .grant = &row->grants[state->place],
-                                    .subject = row->version,
-                                    .size = row->size};
-    enum mc_err err = mci_run_add(&slice->run, &claim, &piece->part,
-                                  slice->deadline_ns, &move);
+    const struct mci_claim claim = {
+        .place = &row->places[piece->place],
+        .grant = &row->grants[piece->place],
+        .subject = row->version,
+        .bytes = mci_placed_bytes(row->size, row->has_sums)};
+    enum mc_err err =
+        mci_run_add(&slice->run, &claim, part, slice->deadline_ns, &move);
+    if (err != MC_OK) {
+        return err;
+    }
+    if (mci_slice_is_known(slice) && slice->run.mover.targets) {
+        struct mci_reading *reading = slice->reading;
+        move->source =
+            reading->ops->grants(reading, slice->first + r, row, piece->place);
+        move->grant = move->source->get(move->source->ctx);
+    }
+    slice->run.owners[m] = (uint32_t)(piece - slice->pieces);
+    return MC_OK;
+}
+
+static enum mc_err add_parts(struct mci_slice *slice, struct mci_piece *piece)
+{
+    const struct mci_part *sums = NULL;
+    enum mc_err err = MC_OK;
+    if (slice->sums) {
+        err = mci_slice_sums_want(slice, piece, &sums);
+    }
+    if (err == MC_OK) {
+        err = add_part(slice, piece, &piece->part);
+    }
+    return err == MC_OK && sums ? add_part(slice, piece, sums) : err;
+}
+
+static void add_move(struct mci_slice *slice, struct mci_piece *piece)
+{
+    const struct mci_row_state *state = &slice->states[piece->part.row];
+    size_t count = slice->run.count;
+    uint64_t bytes = slice->run.bytes;
+    enum mc_err err = add_parts(slice, piece);
+    if (err != MC_OK) {
+        slice->run.count = count;
+        slice->run.bytes = bytes;
+        if (slice->sums) {
+            mci_slice_sums_drop(slice, piece);
+        }
+    }
     if (err == MC_ERR_NOMEM) {
         mci_slice_finish(slice, piece, err);
         return;
     }
     if (err != MC_OK) {
-        leave_place(slice, r);
+        leave_place(slice, piece);
         return;
     }
-    if (mci_slice_is_known(slice) && slice->run.mover.targets) {
-        struct mci_reading *reading = slice->reading;
-        move->source =
-            reading->ops->grants(reading, slice->first + r, row, state->place);
-        move->grant = move->source->get(move->source->ctx);
-    }
-    slice->run.owners[m] = (uint32_t)(piece - slice->pieces);
-    slice->run_has_others |= has_others(slice, r);
+    slice->run_has_others |= has_others(slice, piece);
     if (state->lease_end_ns > slice->run_until_ns) {
         slice->run_until_ns = state->lease_end_ns;
     }
@@ -169,6 +266,19 @@ static void look_again(struct mci_slice *slice, size_t r)
     mci_slice_ask_again(slice, r);
 }
 
+/* From the first row on that has sums. */
+static bool open_sums(struct mci_slice *slice, struct mci_piece *piece)
+{
+    if (!slice->sums) {
+        run(slice);
+        enum mc_err err = mci_slice_sums_open(slice);
+        if (err != MC_OK) {
+            mci_slice_finish(slice, piece, err);
+        }
+    }
+    return slice->sums != NULL;
+}
+
 static void collect(struct mci_slice *slice, struct mci_piece *piece)
 {
     size_t r = piece->part.row;
@@ -183,15 +293,25 @@ static void collect(struct mci_slice *slice, struct mci_piece *piece)
     if (piece->is_done) {
         return;
     }
-    if (!pick(slice, r)) {
-        look_again(slice, r);
+    if (!pick(slice, piece)) {
+        if (piece->bad != 0) {
+            mci_slice_finish(slice, piece, MC_ERR_CHECKSUM_MISMATCH);
+        } else {
+            look_again(slice, r);
+        }
         return; /* its turn comes with the next pass */
+    }
+    if (slice->rows[r].has_sums && !open_sums(slice, piece)) {
+        return;
+    }
+    if (piece->is_alone) {
+        run(slice);
     }
     if (!mci_run_takes(&slice->run, piece->part.len)) {
         run(slice);
     }
     add_move(slice, piece);
-    if (mci_run_is_full(&slice->run)) {
+    if (mci_run_is_full(&slice->run) || piece->is_alone) {
         run(slice);
     }
 }
@@ -248,6 +368,7 @@ void mci_slice_read(struct mci_slice *slice)
     run(slice); /* begins an empty one */
     mci_slice_ask(slice);
     move_pieces(slice);
+    mci_slice_sums_close(slice);
     settle(slice);
     if (mci_slice_is_here(slice)) {
         link->ops->release(link->ctx, slice->rows, slice->count);

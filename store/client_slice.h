@@ -40,9 +40,10 @@ struct mci_slice {
     size_t piece_count;
     size_t left; /* pieces that are not done */
     uint64_t deadline_ns;
-    uint64_t now_ns;       /* as of the last run */
-    uint64_t run_until_ns; /* no lease of the run lasts longer */
-    bool run_has_others;   /* there are other copies to try */
+    uint64_t now_ns;             /* as of the last run */
+    uint64_t run_until_ns;       /* no lease of the run lasts longer */
+    bool run_has_others;         /* there are other copies to try */
+    struct mci_slice_sums *sums; /* NULL: no row that was read yet has any */
 };
 
 /* Reads rows first .. first + count and settles them. */

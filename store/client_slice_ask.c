@@ -175,6 +175,11 @@ void mci_slice_ask_again(struct mci_slice *slice, size_t r)
     slice->now_ns = mci_clock_ns();
     if (row.version != version || row.place_count == 0) {
         restart(slice, r);
+        return;
+    }
+    const struct mci_row_state *state = &slice->states[r];
+    for (uint32_t i = 0; i < state->piece_count; i++) {
+        slice->pieces[state->first_piece + i].bad = 0; /* places are others */
     }
 }
 

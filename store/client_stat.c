@@ -84,6 +84,9 @@ void mc_client_stat(struct mc_client *client, struct mc_client_stats *stats_out)
         .clients = master.clients,
         .segments = master.segments,
         .filled_bytes = atomic_load(&client->sessions.filled_bytes),
+        .checked_blocks = atomic_load(&client->mismatches.checked),
+        .mismatched_blocks = atomic_load(&client->mismatches.wrong),
+        .unsummed_blocks = atomic_load(&client->mismatches.unsummed),
         .events = events};
 }
 
@@ -191,6 +194,7 @@ static enum mc_err write_moved(struct mci_buf *text,
 enum mc_err mci_client_metrics(void *ctx, struct mci_buf *text)
 {
     const struct mc_client *client = ctx;
+    const struct mci_mismatches *known = &client->mismatches;
     struct mc_transfer_stats moved;
     struct mci_remote_stats remote;
     mc_transfer_stat(client->outside->transfer, &moved);
@@ -213,6 +217,10 @@ enum mc_err mci_client_metrics(void *ctx, struct mci_buf *text)
         {"mckv_heartbeats", "counter", remote.heartbeats},
         {"mckv_renewals", "counter", remote.renewals},
         {"mckv_attempts", "gauge", remote.attempts},
+        {"mckv_checksum_blocks", "counter", atomic_load(&known->checked)},
+        {"mckv_checksum_mismatches", "counter", atomic_load(&known->wrong)},
+        {"mckv_checksum_unsummed_blocks", "counter",
+         atomic_load(&known->unsummed)},
     };
     enum mc_err err = MC_OK;
     for (size_t i = 0; i < sizeof figures / sizeof figures[0] && err == MC_OK;

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "client_attempts.h"
+#include "client_put_sums.h"
 #include "mci_alloc.h"
 
 #define HERE_ROWS 128
@@ -24,6 +25,7 @@ struct slice {
     size_t count;
     struct mci_write_row *rows;
     struct mci_attempts moving; /* a part per row */
+    struct mci_put_sums sums;
 };
 
 /* ---- checks -------------------------------------------------------------- */
@@ -83,6 +85,7 @@ static void fill_row(struct mci_writing *writing, size_t i, uint64_t size,
     row->size = size;
     row->attempt = (struct mci_attempt){.number = 0};
     row->place_count = 0;
+    row->has_sums = config && config->checksum;
     row->in_doubt = false;
     row->is_spent = false;
     row->err = MC_OK;
@@ -119,6 +122,7 @@ static enum mc_err start(struct slice *slice)
 static void set_part(struct slice *slice, size_t r)
 {
     const struct mci_writing *writing = slice->writing;
+    struct mci_write_row *row = &slice->rows[r];
     struct mci_part *part = &slice->moving.parts[slice->moving.part_count++];
     size_t i = slice->first + r;
     if (writing->lists) {
@@ -131,6 +135,9 @@ static void set_part(struct slice *slice, size_t r)
         mci_part_set(part, 0, span.data, span.len);
     }
     part->row = (uint32_t)r;
+    if (row->has_sums) {
+        row->err = mci_put_sums_add(&slice->sums, row, part);
+    }
 }
 
 static void move_slice(struct slice *slice)
@@ -148,6 +155,7 @@ static void move_slice(struct slice *slice)
     uint64_t most_ns =
         mci_clock_deadline(now_ns, writing->client->transfer_timeout_ms);
     mci_attempts_move(moving, mci_until_most(&writing->until, most_ns));
+    mci_put_sums_clear(&slice->sums);
 }
 
 /* ---- ending -------------------------------------------------------------- */
@@ -466,6 +474,8 @@ static enum mc_err write_rows(struct mci_writing *writing, size_t count)
 
 enum mc_err mci_write(struct mci_writing *writing, size_t count)
 {
+    writing->config =
+        mci_client_config(writing->client, writing->config, &writing->own);
     enum mc_err err = check_call(writing, count);
     if (err == MC_OK && count > 0) {
         err = write_rows(writing, count);

@@ -16,6 +16,7 @@
 struct mci_writing {
     struct mc_client *client;
     const struct mc_replicate_config *config;
+    struct mc_replicate_config own; /* what it is if the client asks for more */
     const struct mc_view *keys;
     int64_t *results;
     bool replaces;

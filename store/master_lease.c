@@ -60,6 +60,7 @@ static void clear(struct mci_read_row *row)
     row->place_count = 0;
     row->hold = (struct mci_hold){.index = 0};
     row->media = 0;
+    row->has_sums = false;
     row->size = 0;
     row->lease_left_ns = 0;
 }

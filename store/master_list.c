@@ -86,7 +86,7 @@ static bool add_row(const struct listing *listing,
     row->group_id = keep(page, group);
     row->session_id = keep(page, tag);
     row->media = record->marks & MCI_MARK_MEDIA;
-    row->size = record->bytes;
+    row->size = mci_record_size(record);
     row->version = record->number;
     ids[0] = mci_media_id(record, MC_MEDIUM_CPU);
     ids[1] = mci_media_id(record, MC_MEDIUM_DISK);

@@ -165,6 +165,7 @@ static void clear_row(struct mci_read_row *row)
     row->hold = (struct mci_hold){.index = 0};
     row->lease = (struct mci_lease){.number = 0};
     row->media = 0;
+    row->has_sums = false;
     row->size = 0;
     row->version = 0;
     row->lease_left_ns = 0;
@@ -296,7 +297,7 @@ static int64_t size_of_key(struct mci_master *master,
     int64_t result = code_of(&found);
     if (result == MC_OK) {
         (void)mci_lease_read(master, found.shard, found.index, call->now_ns);
-        result = (int64_t)found.record->bytes;
+        result = (int64_t)mci_record_size(found.record);
     }
     mci_shard_unlock(found.shard);
     return result;
@@ -339,7 +340,7 @@ static void probe_key(struct mci_master *master, const struct mci_call *call,
             .master = master, .shard = found.shard, .now_ns = call->now_ns};
         uint64_t until_ns = mci_lease_until(&asking, record);
         probe->media = record->marks & MCI_MARK_MEDIA;
-        probe->size = record->bytes;
+        probe->size = mci_record_size(record);
         probe->version = record->number;
         probe->lease_ms = until_ns > call->now_ns
                               ? (until_ns - call->now_ns) / MCI_NS_PER_MS

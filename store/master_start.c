@@ -42,7 +42,8 @@ static enum mc_err make_label(struct mci_start *start)
         .tenant = start->spot.tenant,
         .data_type = (uint8_t)(config ? config->data_type : MC_DATA_UNKNOWN),
         .has_extras = start->kind == MCI_START_UPSERT || start->copy_max > 1 ||
-                      row->group_id.len > 0 || action == MC_SOFT_PIN_ENABLE};
+                      row->group_id.len > 0 || action == MC_SOFT_PIN_ENABLE,
+        .has_sums = row->has_sums};
     start->label = mci_label_create(&opts);
     if (!start->label) {
         return MC_ERR_NOMEM;
@@ -66,7 +67,7 @@ static enum mc_err charge(struct mci_start *start)
 {
     const struct mci_spot *spared =
         start->kind == MCI_START_UPSERT ? &start->spot : NULL;
-    uint64_t bytes = start->row->size * start->copy_max;
+    uint64_t bytes = start->bytes * start->copy_max;
     enum mc_err err = mci_quota_charge(start->master, start->call,
                                        start->spot.tenant, bytes, spared);
     start->charged_bytes = err == MC_OK ? bytes : 0;
@@ -76,7 +77,7 @@ static enum mc_err charge(struct mci_start *start)
 /* For copies that found no place, or for none. */
 static void discharge(struct mci_start *start, uint32_t copies)
 {
-    uint64_t bytes = start->row->size * copies;
+    uint64_t bytes = start->bytes * copies;
     mci_quota_discharge(start->master, start->spot.tenant,
                         start->charged_bytes - bytes);
     start->charged_bytes = bytes;
@@ -95,7 +96,7 @@ static enum mc_err allocate(struct mci_start *start)
         .call = start->call,
         .config = start->config,
         .spared = start->kind == MCI_START_UPSERT ? &start->spot : NULL,
-        .bytes = start->row->size,
+        .bytes = start->bytes,
         .owner = mci_ref_make(start->shard->index, start->index)};
     return mci_place(&want, start->placed, &start->placed_count);
 }
@@ -165,8 +166,10 @@ static enum mc_err start_row(struct mci_start *start, uint16_t tenant)
     struct mci_write_row *row = start->row;
     row->attempt = (struct mci_attempt){.epoch = 0};
     row->place_count = 0;
+    row->has_sums = start->config && start->config->checksum;
     row->in_doubt = false;
     enum mc_err err = check_row(start);
+    start->bytes = mci_row_bytes(row);
     if (err == MC_OK) {
         err = mci_writer_admit(start->writer);
     }

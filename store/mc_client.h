@@ -77,6 +77,8 @@ struct mc_client_opts {
     /* *_into and *_from also take memory that was not registered. Not with rdma,
      * which cannot. */
     bool any_memory;
+    bool checksum; /* all that it writes has checksums, as if each config said
+                      so; false: as MOONCAKE_STORE_CHECKSUM of the environment */
     struct mc_store_opts store;      /* embedded only */
     struct mc_publisher_opts events; /* embedded only */
 
@@ -213,6 +215,9 @@ mc_client_upsert_parts(struct mc_client *client, struct mc_view key,
                        const struct mc_replicate_config *config);
 
 /* ---- reading ---------------------------------------------------------- */
+
+/* What has checksums answers -801 from any call here if a block that was read
+ * whole is wrong in every copy; mc_client_last_mismatch names it. */
 
 /* Copies an object to the head of a buffer; *size_out gets its size. Takes a
  * lease. Errors: -704, -703 (being written), -400, -600 (object longer than the
@@ -421,10 +426,31 @@ struct mc_client_stats {
     uint64_t segments;          /* lent to it now */
     uint64_t filled_bytes;      /* zeros for holes of put sessions, by this
                                    client */
+    /* Checksums, by this client: blocks that reads found right; and wrong, in a
+     * copy, whether or not another one took over; and those that its put sessions
+     * left without. */
+    uint64_t checked_blocks;
+    uint64_t mismatched_blocks;
+    uint64_t unsummed_blocks;
     struct mc_publisher_stats events;
 };
 void mc_client_stat(struct mc_client *client,
                     struct mc_client_stats *stats_out);
+
+/* A block that a read of this client found wrong. It is told whether or not
+ * another copy had it right. */
+struct mc_mismatch {
+    uint64_t count; /* such blocks so far, this one included */
+    uint64_t block; /* of 64 KiB, from 0 on; the first wrong one of the read */
+    uint64_t version; /* of the object */
+    uint64_t size;
+    uint32_t segment; /* where the copy is */
+    size_t key_len;
+    char key[MC_KEY_LEN_MAX];
+};
+/* The last one; false: there was none. */
+bool mc_client_last_mismatch(struct mc_client *client,
+                             struct mc_mismatch *mismatch_out);
 
 /* How bytes of this client's calls went; those that others read and write in its
  * segments are theirs. An embedded store has no ways: zeros. Never blocks. */

@@ -53,7 +53,8 @@ MC_CHECK_RESULT enum mc_err mc_client_get_sessions_open(
 /* Rows: the sum of its fragments' bytes, 0 for none; -600 (a fragment outside of
  * the object, memory that may not be used, NULL for the session; nothing is read
  * for the row), -707 (the lease was over before, or when the last byte came: what
- * was read is void), -800. Several calls may read one session at a time. */
+ * was read is void), -800, -801 (a block that a fragment covers whole is wrong in
+ * every copy). Several calls may read one session at a time. */
 MC_CHECK_RESULT enum mc_err
 mc_client_get_sessions_read(struct mc_client *client,
                             struct mc_get_session *const *sessions,

@@ -34,6 +34,7 @@ struct mci_label *mci_label_create(const struct mci_label_opts *opts)
     label->data_type = opts->data_type;
     label->has_extras = opts->has_extras;
     label->is_shared = false;
+    label->has_sums = opts->has_sums;
     memcpy(label->bytes, opts->key.data, opts->key.len);
     if (opts->tag.len > 0) {
         memcpy(label->bytes + opts->key.len, opts->tag.data, opts->tag.len);

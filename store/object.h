@@ -25,6 +25,7 @@
 #include "mc_medium.h"
 #include "mc_view.h"
 #include "mci_list.h"
+#include "mci_sums.h"
 
 enum mci_record_state {
     MCI_RECORD_UNUSED = 0,
@@ -59,7 +60,7 @@ struct mci_record {
     uint64_t lease_ns;       /* read until then; limbo: freed then */
     uint64_t used_ns; /* last use; open: the writer's last sign of life; in
                          doubt: since when */
-    uint64_t bytes;   /* of each copy */
+    uint64_t bytes;   /* of each copy, its sums included */
     uint64_t number;  /* of the attempt; copies: index of their version */
     union {
         uint64_t cpu_id;    /* event of the last change of the medium cpu */
@@ -105,6 +106,7 @@ struct mci_label {
     uint8_t data_type;
     bool has_extras : 1;
     bool is_shared : 1; /* a version's own and another one's heirloom */
+    bool has_sums : 1;  /* behind the bytes of each copy */
     char bytes[];       /* key, tag, padding, extras */
 };
 
@@ -112,6 +114,12 @@ struct mci_label {
 static inline uint32_t mci_record_chain(const struct mci_record *record)
 {
     return record->label->chain;
+}
+
+/* Of a version's object, as it is told. */
+static inline uint64_t mci_record_size(const struct mci_record *record)
+{
+    return mci_placed_size(record->bytes, record->label->has_sums);
 }
 
 struct mci_group;
@@ -140,6 +148,7 @@ struct mci_label_opts {
     uint16_t tenant;
     uint8_t data_type;
     bool has_extras;
+    bool has_sums;
 };
 
 /* NULL when out of memory. */

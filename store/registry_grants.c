@@ -81,7 +81,7 @@ void mci_grants_sign(struct mci_registry *registry,
         struct mc_grant_terms terms = {.incarnation = member->incarnation,
                                        .subject = entry->number,
                                        .offset = entry->places[i].offset,
-                                       .len = entry->size,
+                                       .len = entry->bytes,
                                        .is_write = true};
         grants_out[i] = mci_grantor_sign(&grantors[i], &terms, deadline_ns);
     }
@@ -98,7 +98,7 @@ static void fill_entry(struct mci_entry *entry, const struct mci_write_row *row,
                        uint64_t request, uint64_t now_ns)
 {
     entry->ref = row->ref;
-    entry->size = row->size;
+    entry->bytes = mci_row_bytes(row);
     entry->request = request;
     entry->touched_ns = now_ns;
     entry->place_count = row->place_count;
@@ -165,7 +165,7 @@ static void sign_writes(struct mci_registry *registry,
             struct mc_grant_terms terms = {.incarnation = member->incarnation,
                                            .subject = row->attempt.number,
                                            .offset = row->places[j].offset,
-                                           .len = row->size,
+                                           .len = mci_row_bytes(row),
                                            .is_write = true};
             row->grants[j] =
                 mci_grantor_sign(&grantors[i][j], &terms, until_ns);
@@ -218,10 +218,11 @@ static void sign_reads(struct mci_registry *registry,
                                 ? UINT64_MAX
                                 : now_ns + row->lease_left_ns;
         for (uint32_t j = 0; row->err == MC_OK && j < row->place_count; j++) {
-            struct mc_grant_terms terms = {.incarnation = member->incarnation,
-                                           .subject = row->version,
-                                           .offset = row->places[j].offset,
-                                           .len = row->size};
+            struct mc_grant_terms terms = {
+                .incarnation = member->incarnation,
+                .subject = row->version,
+                .offset = row->places[j].offset,
+                .len = mci_placed_bytes(row->size, row->has_sums)};
             row->grants[j] =
                 mci_grantor_sign(&grantors[i][j], &terms, until_ns);
         }

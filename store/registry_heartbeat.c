@@ -124,7 +124,7 @@ static void note_age(struct beat *beat, struct mci_entry *entry,
 static bool needs_renewal(const struct beat *beat,
                           const struct mci_entry *entry)
 {
-    uint64_t ttl_ns = mci_grant_ttl_ns(beat->registry, entry->size);
+    uint64_t ttl_ns = mci_grant_ttl_ns(beat->registry, entry->bytes);
     uint64_t soon_ns = 3 * beat->registry->heartbeat_ns;
     uint64_t least_ns = ttl_ns / 2 > soon_ns ? ttl_ns / 2 : soon_ns;
     return entry->until_ns < beat->now_ns + least_ns;
@@ -156,7 +156,7 @@ static uint32_t check_listed(struct beat *beat, uint32_t from, uint32_t to,
         note_age(beat, entry, known);
         if (needs_renewal(beat, entry)) {
             entry->until_ns =
-                beat->now_ns + mci_grant_ttl_ns(beat->registry, entry->size);
+                beat->now_ns + mci_grant_ttl_ns(beat->registry, entry->bytes);
             renewed[count++] = *entry;
         }
     }

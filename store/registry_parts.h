@@ -33,7 +33,7 @@
 struct mci_entry {
     uint64_t number;
     uint64_t ref;
-    uint64_t size;
+    uint64_t bytes;      /* of each copy */
     uint64_t until_ns;   /* its last grant ends then */
     uint64_t touched_ns; /* last range call that was heard of */
     uint64_t request;    /* which opened it, in slot */

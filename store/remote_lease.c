@@ -133,6 +133,7 @@ static void refuse_row(struct mci_read_row *row, enum mc_err err)
     row->place_count = 0;
     row->hold = (struct mci_hold){.index = 0};
     row->media = 0;
+    row->has_sums = false;
     row->size = 0;
     row->lease_left_ns = 0;
 }

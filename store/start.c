@@ -61,8 +61,9 @@ static bool has_promotion(const struct mci_start *start,
     return false;
 }
 
-/* Tells the row the size of what is on disk. */
-static enum mc_err check_promote(const struct mci_start *start,
+/* Tells the row what is on disk, which is all of a copy: behind an object with
+ * sums they are there too. */
+static enum mc_err check_promote(struct mci_start *start,
                                  const struct mci_slot *slot)
 {
     uint32_t index = mci_chain_readable(start->shard, slot);
@@ -73,14 +74,16 @@ static enum mc_err check_promote(const struct mci_start *start,
     if ((record->marks & MCI_MARK_CPU) || has_promotion(start, slot)) {
         return MC_ERR_REPLICA_ALREADY_EXISTS;
     }
-    if (start->placed_count > 0 && start->row->size != record->bytes) {
+    if (start->placed_count > 0 && start->bytes != record->bytes) {
         return MC_ERR_OBJECT_NOT_FOUND; /* another version than at the look */
     }
-    start->row->size = record->bytes;
+    start->bytes = record->bytes;
+    start->row->size = mci_record_size(record);
+    start->row->has_sums = record->label->has_sums;
     return MC_OK;
 }
 
-static enum mc_err check_slot(const struct mci_start *start,
+static enum mc_err check_slot(struct mci_start *start,
                               const struct mci_slot *slot)
 {
     if (atomic_load(&start->writer->is_expired)) {
@@ -210,7 +213,7 @@ static void fill_record(struct mci_start *start, struct mci_record *record)
     record->label = start->label;
     record->state = MCI_RECORD_OPEN;
     record->used_ns = start->call->now_ns;
-    record->bytes = start->row->size;
+    record->bytes = start->bytes;
     record->number = mci_writer_number(start->writer);
     set_place(record, &start->placed[0]);
     if (start->kind == MCI_START_UPSERT) {

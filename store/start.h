@@ -22,6 +22,7 @@ struct mci_start {
     struct mci_spot spot;
     enum mci_start_kind kind;
     uint32_t copy_max; /* wanted */
+    uint64_t bytes;    /* of a copy */
     /* taken so far: */
     uint32_t index;
     uint32_t copies[MCI_REPLICAS_MAX - 1];

@@ -125,8 +125,10 @@ void mci_version_tell(struct mci_master *master, const struct mci_shard *shard,
 {
     const struct mci_record *version = mci_pool_at(&shard->pool, index);
     row->media = version->marks & MCI_MARK_MEDIA;
-    row->size = version->bytes;
+    row->size = mci_record_size(version);
+    row->has_sums = version->label->has_sums;
     row->version = version->number;
+    row->lease.epoch = master->epoch;
     uint32_t copy = mci_copy_first(shard, index);
     for (; copy != 0; copy = mci_copy_next(shard, copy)) {
         const struct mci_record *record = mci_pool_at(&shard->pool, copy);

@@ -48,6 +48,11 @@ foreach(proof events keys refusals faults sizes memory ranges buffers spans many
   mc_test(store client_${proof} SOURCES ${client_rig} LINK ${store_parts})
   mc_test_over_links(client_${proof})
 endforeach()
+foreach(proof checksums session_sums)
+  mc_test(store client_${proof} SOURCES ${client_rig} support/sums_rig.c
+    LINK ${store_parts} TIMEOUT 180)
+  mc_test_over_links(client_${proof})
+endforeach()
 mc_test(store client_session_faults TIMEOUT 240
   SOURCES ${client_rig} ${ctl_proxy} LINK ${store_parts})
 mc_test_over_links(client_session_faults)

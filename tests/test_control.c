@@ -65,7 +65,8 @@ END_TEST
 START_TEST(frames_stand_behind_each_other)
 {
     struct control_rig rig;
-    struct mci_answer answer = {.version = 1, .slot = 1, .number = 2};
+    struct mci_answer answer = {
+        .version = MCI_CONTROL_VERSION, .slot = 1, .number = 2};
     control_rig_init(&rig);
     size_t first = mci_answer_begin(&rig.pack, &answer);
     mci_pack_nil(&rig.pack);
@@ -102,7 +103,7 @@ static void check_other_version(uint32_t fields)
     struct mci_request request;
     control_rig_init(&rig);
     mci_pack_array(&rig.pack, fields);
-    mci_pack_u64(&rig.pack, 2);
+    mci_pack_u64(&rig.pack, MCI_CONTROL_VERSION + 1);
     mci_pack_u64(&rig.pack, 99);
     mci_pack_u64(&rig.pack, 255);
     mci_pack_u64(&rig.pack, UINT64_MAX);
@@ -111,7 +112,7 @@ static void check_other_version(uint32_t fields)
     }
     mci_request_read(control_rig_read(&rig), &request);
     ck_assert_int_eq(rig.unpack.error, MCI_UNPACK_ERROR_RANGE);
-    ck_assert_uint_eq(request.version, 2);
+    ck_assert_uint_eq(request.version, MCI_CONTROL_VERSION + 1);
     ck_assert_int_eq(request.op, 99);
     ck_assert_uint_eq(request.slot, 255);
     ck_assert_uint_eq(request.number, UINT64_MAX);
@@ -151,7 +152,7 @@ START_TEST(our_version_with_another_count_of_fields_is_refused)
     control_rig_init(&rig);
     mci_pack_array(&rig.pack, 11);
     for (unsigned i = 0; i < 11; i++) {
-        mci_pack_u64(&rig.pack, 1);
+        mci_pack_u64(&rig.pack, MCI_CONTROL_VERSION);
     }
     mci_request_read(control_rig_read(&rig), &request);
     ck_assert_int_eq(rig.unpack.error, MCI_UNPACK_ERROR_LENGTH);
@@ -165,8 +166,9 @@ START_TEST(an_answer_can_be_given_another_code)
     struct control_rig rig;
     control_rig_init(&rig);
     for (size_t i = 0; i < 5; i++) {
-        struct mci_answer answer = {
-            .version = 1, .slot = (uint32_t)(i * 60), .number = numbers[i]};
+        struct mci_answer answer = {.version = MCI_CONTROL_VERSION,
+                                    .slot = (uint32_t)(i * 60),
+                                    .number = numbers[i]};
         (void)control_rig_again(&rig);
         mci_pack_text(&rig.pack, "before");
         size_t at = mci_answer_begin(&rig.pack, &answer);
@@ -191,7 +193,7 @@ END_TEST
 START_TEST(a_frame_is_at_most_as_long_as_a_message)
 {
     struct control_rig rig;
-    struct mci_answer answer = {.version = 1};
+    struct mci_answer answer = {.version = MCI_CONTROL_VERSION};
     control_rig_init(&rig);
     size_t at = mci_answer_begin(&rig.pack, &answer);
     size_t room = MC_MESSAGE_LEN_MAX - (rig.buf.len - MCI_FRAME_HEAD) - 5;

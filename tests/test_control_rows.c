@@ -39,6 +39,7 @@ static void check_config(const struct mc_replicate_config *read,
     }
     ck_assert_int_eq(read->prefer_alloc_in_same_node,
                      config->prefer_alloc_in_same_node);
+    ck_assert_int_eq(read->checksum, config->checksum);
     ck_assert_ptr_null(read->session_ids);
     ck_assert_ptr_null(read->group_ids);
 }
@@ -56,6 +57,7 @@ static const struct mc_replicate_config full_config = {
     .preferred_segments = sixteen,
     .preferred_segment_count = MCI_PREFERRED_MAX,
     .prefer_alloc_in_same_node = true,
+    .checksum = true,
 };
 
 START_TEST(a_config_keeps_its_fields_at_their_limits)
@@ -117,7 +119,7 @@ static void pack_hostile_config(struct mci_pack *pack, struct mc_view preferred,
                                 uint32_t count)
 {
     mci_pack_array(pack, 2);
-    mci_pack_array(pack, 10);
+    mci_pack_array(pack, 11);
     for (unsigned i = 0; i < 5; i++) {
         mci_pack_u64(pack, 0);
     }
@@ -128,6 +130,7 @@ static void pack_hostile_config(struct mci_pack *pack, struct mc_view preferred,
     for (uint32_t i = 0; i < count; i++) {
         mci_pack_str(pack, preferred);
     }
+    mci_pack_bool(pack, false);
     mci_pack_bool(pack, false);
     mci_pack_array(pack, 0);
 }
@@ -459,6 +462,7 @@ START_TEST(a_read_row_keeps_its_fields)
     struct control_rig rig;
     struct mci_read_row row = {.place_count = MCI_REPLICAS_MAX,
                                .media = 3,
+                               .has_sums = true,
                                .size = MC_OBJECT_SIZE_MAX,
                                .version = UINT64_MAX,
                                .lease_left_ns = UINT64_MAX};
@@ -474,6 +478,7 @@ START_TEST(a_read_row_keeps_its_fields)
     ck_assert(mc_view_equal(read.key, mc_view_str("kept")));
     ck_assert_uint_eq(read.hold.index, 0);
     ck_assert_uint_eq(read.media, 3);
+    ck_assert(read.has_sums);
     ck_assert_uint_eq(read.size, MC_OBJECT_SIZE_MAX);
     ck_assert_uint_eq(read.version, UINT64_MAX);
     ck_assert_uint_eq(read.lease_left_ns, UINT64_MAX);
@@ -488,6 +493,7 @@ START_TEST(a_read_row_keeps_its_fields)
     ck_assert_int_eq(read.err, MC_ERR_OBJECT_NOT_FOUND);
     ck_assert_uint_eq(read.place_count, 0);
     ck_assert_uint_eq(read.size, 0);
+    ck_assert(!read.has_sums);
     control_rig_fini(&rig);
 }
 END_TEST

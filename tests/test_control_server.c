@@ -537,9 +537,9 @@ static const struct garbage garbage[] = {
     {"a length of 2^32 - 1", BYTES("\xff\xff\xff\xff")},
     {"HTTP", BYTES("GET / HTTP/1.1\r\nHost: a\r\n\r\n")},
     {"no array", BYTES("\1\0\0\0\xc0")},
-    {"an array that is cut", BYTES("\2\0\0\0\x9a\x01")},
+    {"an array that is cut", BYTES("\2\0\0\0\x9a\x02")},
     {"version 0", BYTES("\x0b\0\0\0\x9a\0\x33\0\0\0\0\0\0\xc0\xc0")},
-    {"slot 256", BYTES("\x0d\0\0\0\x9a\1\x33\xcd\1\0\0\0\0\0\0\xc0\xc0")},
+    {"slot 256", BYTES("\x0d\0\0\0\x9a\2\x33\xcd\1\0\0\0\0\0\0\xc0\xc0")},
 };
 #define GARBAGE (sizeof garbage / sizeof garbage[0])
 
@@ -608,7 +608,7 @@ START_TEST(memory_is_taken_as_bytes_arrive_whatever_a_length_claims)
     struct peer peers[8];
     struct mci_alloc_stats before;
     struct mci_alloc_stats after;
-    static const uint8_t claim[] = {0, 0, 0, 4, 0x9a, 1, 31};
+    static const uint8_t claim[] = {0, 0, 0, 4, 0x9a, 2, 31};
     scene_open(&scene, NULL);
     for (int i = 0; i < 8; i++) {
         peer_join_as(&peers[i], &scene.peer);

@@ -277,7 +277,7 @@ START_TEST(another_version_is_named_at_open)
     atomic_store(&rig.master.hello_code, MC_ERR_NOT_SUPPORTED);
     lines[0] = '\0';
     ck_assert_int_eq(mci_remote_open(&opts, &remote), MC_ERR_NOT_SUPPORTED);
-    ck_assert_ptr_nonnull(strstr(lines, "versions 1 to 1"));
+    ck_assert_ptr_nonnull(strstr(lines, "versions 2 to 2"));
     atomic_store(&rig.master.hello_code, MC_ERR_UNAVAILABLE_IN_CURRENT_MODE);
     ck_assert_int_eq(mci_remote_open(&opts, &remote),
                      MC_ERR_UNAVAILABLE_IN_CURRENT_MODE);

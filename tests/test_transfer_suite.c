@@ -194,7 +194,7 @@ static void check_refused(struct rig *rig, struct mc_transfer_row wrong)
 
 START_TEST(rows_that_are_wrong_are_told_from_those_that_fail)
 {
-    static struct mc_span many[MC_SPANS_MAX + 1];
+    static struct mc_span many[MC_TRANSFER_SPANS_MAX + 1];
     struct rig rig;
     if (!begin(&rig, _i, RIG_MIB, RIG_MIB)) {
         return;
@@ -233,9 +233,9 @@ START_TEST(rows_that_are_wrong_are_told_from_those_that_fail)
     check_refused(&rig, wrong); /* the sum wraps to 100 */
     wrong = row;
     wrong.spans = many;
-    wrong.span_count = MC_SPANS_MAX + 1;
+    wrong.span_count = MC_TRANSFER_SPANS_MAX + 1;
     check_refused(&rig, wrong);
-    wrong.span_count = MC_SPANS_MAX;
+    wrong.span_count = MC_TRANSFER_SPANS_MAX;
     ck_assert_int_eq(rig_run(&rig, &wrong), MC_OK);
     rig_close(&rig);
 }

@@ -168,9 +168,13 @@ enum mc_transport_kind mc_target_transport(struct mc_target *target,
 
 /* ---- rows -------------------------------------------------------------- */
 
+/* One more than an object has, for what goes along with it. */
+#define MC_TRANSFER_SPANS_MAX (MC_SPANS_MAX + 1)
+
 struct mc_transfer_row {
     struct mc_target *target;
-    const struct mc_span *spans; /* at most MC_SPANS_MAX; the sum of their
+    const struct mc_span
+        *spans; /* at most MC_TRANSFER_SPANS_MAX; the sum of their
                                     lengths is what moves */
     uint32_t span_count;
     uint64_t offset; /* in the registration */

@@ -22,7 +22,7 @@ uint64_t mci_row_len(const struct mc_transfer_row *row)
 static bool sum_spans(const struct mc_transfer_row *row, uint64_t *len_out)
 {
     uint64_t len = 0;
-    if (row->span_count > MC_SPANS_MAX ||
+    if (row->span_count > MC_TRANSFER_SPANS_MAX ||
         (row->span_count > 0 && !row->spans)) {
         return false;
     }

@@ -47,8 +47,8 @@ static void pack_result(struct mci_pack *pack,
                         struct mci_unpack *args)
 {
     static const struct mci_pulse none;
-    const struct mci_welcome welcome = {.version_min = 1,
-                                        .version_max = 1,
+    const struct mci_welcome welcome = {.version_min = MCI_CONTROL_VERSION,
+                                        .version_max = MCI_CONTROL_VERSION,
                                         .epoch = 1000,
                                         .client = 1,
                                         .client_ttl_ms = 3600000,

@@ -22,6 +22,7 @@ OPS = {
     "probe": 33, "renew_lease": 34, "release_lease": 35, "remove": 40, "remove_by_regex": 41, "remove_all": 42, "replica_clear": 43, "list": 50,
     "stat": 51,
 }
+VERSION = 2
 rows = []
 
 
@@ -32,13 +33,13 @@ def add(kind, name, op, body):
 
 def request(name, args, op=None, slot=3, number=300, tenant=None):
     op = op or name
-    head = [1, OPS[op], slot, number, 30000, 12, 0xfedcba9876543210, 0x19a2b3c4d5e60001, tenant]
+    head = [VERSION, OPS[op], slot, number, 30000, 12, 0xfedcba9876543210, 0x19a2b3c4d5e60001, tenant]
     add("request", name, op, msgpack.packb(head + [args]))
 
 
 def answer(name, result, op=None, code=0, slot=3, number=300):
     op = op or name
-    parts = [b"\x95"] + [msgpack.packb(v) for v in (1, slot, number)]
+    parts = [b"\x95"] + [msgpack.packb(v) for v in (VERSION, slot, number)]
     parts += [b"\xd2" + struct.pack(">i", code), msgpack.packb(result)]
     add("answer", name, op, b"".join(parts))
 
@@ -47,14 +48,14 @@ def place(segment, offset):
     return [segment, offset, 123456789012345678, 0x8877665544332211]
 
 
-CONFIG = [2, 0, 0, 1, 60000, True, 1, "10.0.0.1:12345", ["a:1", "b:2"], False]
+CONFIG = [2, 0, 0, 1, 60000, True, 1, "10.0.0.1:12345", ["a:1", "b:2"], False, True]
 SEGMENT = [5, 12, U64, 2**63, 1, 2, 2**34, 4096, 0x7f0000000000, 1,
            "10.0.0.2:12301", "10.0.0.2:12301", None, "tcp", "4ad6"]
 
-request("hello", [1, 1, 1, U64, "h:1", "4ad6", "mckv 0.2.0", "t1"], slot=0, number=0)
-request("hello_bare", [1, 2, 0, 7, None, None, None, None], "hello", slot=0, number=0)
-answer("hello", [1, 1, 0x19a2b3c4d5e60001, 12, 10000, 1000, "mckv 0.2.0"], slot=0, number=0)
-answer("hello_refused", [1, 1, 5, 0, 0, 0, None], "hello", code=-1012, slot=0, number=0)
+request("hello", [VERSION, VERSION, 1, U64, "h:1", "4ad6", "mckv 0.2.0", "t1"], slot=0, number=0)
+request("hello_bare", [VERSION, VERSION + 1, 0, 7, None, None, None, None], "hello", slot=0, number=0)
+answer("hello", [VERSION, VERSION, 0x19a2b3c4d5e60001, 12, 10000, 1000, "mckv 0.2.0"], slot=0, number=0)
+answer("hello_refused", [VERSION, VERSION, 5, 0, 0, 0, None], "hello", code=-1012, slot=0, number=0)
 request("goodbye", None)
 answer("goodbye", None)
 request("heartbeat", [2**60, 77, [0, 1, U64], [[2**40 + 1, 5, None], [2**40 + 2, 400, KEY]],
@@ -79,7 +80,7 @@ request("segment_get_all", [], "segment_get")
 answer("segment_get", [SEGMENT, None, SEGMENT[:11] + ["h:2", "mckv-1", "tcp", None]])
 request("put_start", [CONFIG, [[KEY, 2**21, "session-7", "g1"], ["k", 1, None, None]]], tenant="t1")
 request("put_start_bare", [None, [["k", 65536, None, None]]], "put_start")
-request("upsert_start", [[0, 0, 0, 0, 0, False, 0, None, [], True], [["\u00e9\u4e2d", U64, "s", None]]])
+request("upsert_start", [[0, 0, 0, 0, 0, False, 0, None, [], True, False], [["\u00e9\u4e2d", U64, "s", None]]])
 answer("put_start", [[2**40 + 1, [place(1, 0)]], -705, [2**40 + 2, [place(2, 2**40), place(3, 8)]]])
 answer("upsert_start", [-200])
 answer("put_start_refused", None, "put_start", code=-600)
@@ -93,13 +94,13 @@ request("attempt_touch", [[KEY, 2**40 + 1]])
 answer("attempt_touch", [0])
 request("get", [KEY, "k", ""])
 answer("get", [[2**21, 2**40 + 1, 1, 10**10, [place(1, 0)]], -704,
-               [70000, 9, 3, 1, [place(i, i << 20) for i in range(4)]], [5, 6, 2, 7, []]])
+               [70000, 9, 0x43, 1, [place(i, i << 20) for i in range(4)]], [5, 6, 2, 7, []]])
 request("get_two", [KEY, "k"], "get")
 request("get_named", [True, [KEY, "k"]], "get")
 answer("get_named", [[2**21, 2**40 + 1, 1, 10**10, [place(1, 0)], 2**44 + 1, 2**32 + 5], -200,
                      [5, 6, 2, 7, [], 2**44 + 2, 1]], "get")
 request("renew_lease", [[2**44 + 1, 2**32 + 5, 2**40 + 1], [U64, U64, U64], [0, 0, 0]])
-answer("renew_lease", [[2**21, 1, 10**10, [place(1, 0), place(2, 2**40)]], -707, [5, 2, 7, []]])
+answer("renew_lease", [[2**21, 1, 10**10, [place(1, 0), place(2, 2**40)]], -707, [5, 0x42, 7, []]])
 request("release_lease", [[2**44 + 1, 2**32 + 5, 2**40 + 1]])
 answer("release_lease", [0])
 request("exist", [KEY] * 20)
