@@ -87,6 +87,7 @@ struct mc_publisher_stats {
     uint64_t refused_requests;  /* the line was full, or no such tenant */
     uint64_t given_up_requests; /* took nothing for too long, or vanished */
     uint64_t replayed_batches;
+    uint64_t snapshot_batches; /* messages of snapshots sent */
     uint64_t snapshot_walks;   /* through the store; requests share them */
     uint64_t waiting_requests; /* in line now */
     char endpoint[256];        /* as bound, NUL-terminated; empty if off */

@@ -25,6 +25,7 @@ static void recovery_stats(struct mci_publisher *publisher,
     stats->refused_requests = recovery.refused;
     stats->given_up_requests = recovery.given_up + recovery.vanished;
     stats->replayed_batches = recovery.batches;
+    stats->snapshot_batches = recovery.parts;
     stats->snapshot_walks = recovery.walks;
     stats->waiting_requests = recovery.waiting;
     (void)snprintf(stats->replay_endpoint, sizeof stats->replay_endpoint, "%s",

@@ -283,6 +283,7 @@ void mci_recovery_told(struct mci_recovery *recovery,
         mci_recovery_drop(recovery, reader);
     } else {
         recovery->stats.batches += reader->kind == MCI_RECOVERY_REPLAY;
+        recovery->stats.parts += reader->kind == MCI_RECOVERY_SNAPSHOT;
         go_on(reader);
         reader->progress_ns = now_ns;
         reader->retry_ns = now_ns;

@@ -96,6 +96,7 @@ struct mci_recovery_stats {
     uint64_t given_up; /* took nothing for too long */
     uint64_t vanished; /* their reader was gone */
     uint64_t batches;  /* replayed */
+    uint64_t parts;    /* messages of snapshots */
     uint64_t walks;    /* begun */
     uint64_t serving;  /* now */
     uint64_t waiting;  /* now, in line */

@@ -48,6 +48,7 @@ void mci_page_events_status(void *ctx, const struct mci_http_request *request,
     write_number(response, "given_up_requests", stats.given_up_requests);
     write_number(response, "waiting_requests", stats.waiting_requests);
     write_number(response, "replayed_batches", stats.replayed_batches);
+    write_number(response, "snapshot_batches", stats.snapshot_batches);
     write_number(response, "snapshot_walks", stats.snapshot_walks);
     mci_http_print(response, ",\"epoch\":\"%016jx\",\"endpoint\":",
                    (uintmax_t)stats.epoch);

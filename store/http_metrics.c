@@ -145,6 +145,8 @@ static const struct figure table[] = {
      EVENTS(waiting_requests)},
     {"mckv_recovery_batches_total", COUNTER, "messages replayed",
      EVENTS(replayed_batches)},
+    {"mckv_recovery_snapshot_batches_total", COUNTER,
+     "messages of snapshots sent", EVENTS(snapshot_batches)},
     {"mckv_recovery_walks_total", COUNTER, "walks through the store",
      EVENTS(snapshot_walks)},
     {"mckv_metadata_keys", GAUGE, "keys of the metadata server",

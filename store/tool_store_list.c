@@ -174,6 +174,11 @@ static void stat_json(const struct mc_client_stats *stats, int health)
         tool_json_u64(&json, "dropped_events", events->dropped_events);
         tool_json_u64(&json, "queue_depth", events->queue_depth);
         tool_json_u64(&json, "subscribers", events->subscribers);
+        tool_json_text(&json, "replay_endpoint",
+                       mc_view_str(events->replay_endpoint));
+        tool_json_u64(&json, "replay_requests", events->replay_requests);
+        tool_json_u64(&json, "snapshot_requests", events->snapshot_requests);
+        tool_json_u64(&json, "waiting_requests", events->waiting_requests);
     }
     tool_json_write(&json);
 }
@@ -219,6 +224,11 @@ static void stat_table(const struct mc_client_stats *stats)
     stat_line("dropped", events->dropped_events);
     stat_line("queued", events->queue_depth);
     stat_line("subscribers", events->subscribers);
+    if (events->replay_endpoint[0]) {
+        printf("%-18s %s\n", "recovery", events->replay_endpoint);
+        stat_line("replays", events->replay_requests);
+        stat_line("snapshots", events->snapshot_requests);
+    }
 }
 
 static int run_stat(const struct tool_args *args)

@@ -205,6 +205,8 @@ START_TEST(those_who_asked_before_it_began_share_a_walk)
     ck_assert_uint_eq(rig.begins, 1);
     ck_assert_uint_eq(rig.slices, 10);
     ck_assert_uint_eq(rig_recovery_stats(&rig).walks, 1);
+    /* The beginning and two messages a slice each; the end is none of these. */
+    ck_assert_uint_eq(rig_recovery_stats(&rig).parts, 3 * (1 + 2 * 10));
     rig_close_recovery(&rig);
 }
 END_TEST
