@@ -149,26 +149,20 @@ enum event_field event_field_find(const uint8_t *name, size_t len)
     return (enum event_field)(slot - 1);
 }
 
-static bool is_text(const struct token *token, const char *text)
-{
-    return mc_view_equal(mc_view_make(token->body, token->value),
-                         mc_view_str(text));
-}
-
 static enum mc_event_type find_type(const struct token *token)
 {
-    return is_text(token, "stored")    ? MC_EVENT_STORED
-           : is_text(token, "removed") ? MC_EVENT_REMOVED
-           : is_text(token, "cleared") ? MC_EVENT_CLEARED
-                                       : MC_EVENT_NONE;
+    return event_token_is(token, "stored")    ? MC_EVENT_STORED
+           : event_token_is(token, "removed") ? MC_EVENT_REMOVED
+           : event_token_is(token, "cleared") ? MC_EVENT_CLEARED
+                                              : MC_EVENT_NONE;
 }
 
 static enum mc_event_type find_twin(const struct token *token)
 {
-    return is_text(token, "BlockStored")        ? MC_EVENT_STORED
-           : is_text(token, "BlockRemoved")     ? MC_EVENT_REMOVED
-           : is_text(token, "AllBlocksCleared") ? MC_EVENT_CLEARED
-                                                : MC_EVENT_NONE;
+    return event_token_is(token, "BlockStored")        ? MC_EVENT_STORED
+           : event_token_is(token, "BlockRemoved")     ? MC_EVENT_REMOVED
+           : event_token_is(token, "AllBlocksCleared") ? MC_EVENT_CLEARED
+                                                       : MC_EVENT_NONE;
 }
 
 static void keep_number(struct event_draft *draft, enum event_field field,
@@ -289,16 +283,6 @@ static bool read_value(struct event_walk *walk, struct event_draft *draft,
     return true;
 }
 
-/* A name that no field has; it and its value are walked. */
-static bool read_unknown(struct event_walk *walk, const struct token *name)
-{
-    if (!event_text_is_valid(name->body, name->value)) {
-        event_walk_error(walk, MC_EVENT_ERROR_UTF8, walk->at);
-    }
-    walk->at = token_end(name);
-    return event_walk_skip(walk, EVENT_FIELD_DEPTH);
-}
-
 bool event_field_read(struct event_walk *walk, struct event_draft *draft)
 {
     struct token name;
@@ -312,7 +296,7 @@ bool event_field_read(struct event_walk *walk, struct event_draft *draft)
     }
     enum event_field field = event_field_find(name.body, name.value);
     if (field == FIELD_COUNT) {
-        return read_unknown(walk, &name);
+        return event_walk_unknown(walk, &name, EVENT_FIELD_DEPTH);
     }
     if (draft->seen >> field & 1) {
         event_walk_error(walk, MC_EVENT_ERROR_FIELD_DUPLICATE, walk->at);

@@ -2,6 +2,7 @@
 /* The message and the whole of an event; single fields are event_field.c. */
 #include "mci_event_read.h"
 
+#include "event_batch.h"
 #include "event_field.h"
 #include "event_repeat.h"
 
@@ -168,27 +169,6 @@ static bool read_events(struct event_reader *reader, struct mc_event *events,
     return true;
 }
 
-/* An integer of the batch array, with the names of its two faults. */
-static bool read_batch_number(struct event_walk *walk, uint64_t max,
-                              enum mc_event_error type_fault,
-                              enum mc_event_error range_fault,
-                              uint64_t *number_out)
-{
-    struct token token;
-    if (!event_walk_token(walk, &token)) {
-        return false;
-    }
-    if (token.kind != TOKEN_UINT && token.kind != TOKEN_NEGATIVE) {
-        return event_walk_fault(walk, type_fault, walk->at);
-    }
-    if (token.kind == TOKEN_NEGATIVE || token.value > max) {
-        return event_walk_fault(walk, range_fault, walk->at);
-    }
-    *number_out = token.value;
-    walk->at = token.body;
-    return true;
-}
-
 static bool read_batch_header(struct event_walk *walk)
 {
     struct token token;
@@ -208,40 +188,19 @@ static bool read_batch_header(struct event_walk *walk)
     return true;
 }
 
-static bool read_events_header(struct event_walk *walk, size_t capacity,
-                               uint32_t *count_out)
-{
-    struct token token;
-    if (!event_walk_token(walk, &token)) {
-        return false;
-    }
-    if (token.kind != TOKEN_ARRAY) {
-        return event_walk_fault(walk, MC_EVENT_ERROR_EVENTS_TYPE, walk->at);
-    }
-    if (token.value > MC_EVENT_COUNT_MAX || token.value > capacity) {
-        return event_walk_fault(walk, MC_EVENT_ERROR_EVENTS_COUNT, walk->at);
-    }
-    if (!token_can_follow(&token, walk->end)) {
-        return event_walk_truncated(walk);
-    }
-    *count_out = (uint32_t)token.value;
-    walk->at = token.body;
-    return true;
-}
-
 static bool read_payload(struct event_reader *reader, struct mc_event *events,
                          size_t capacity, struct mc_event_batch *batch)
 {
     struct event_walk *walk = &reader->walk;
     uint64_t rank;
     if (!read_batch_header(walk) ||
-        !read_batch_number(walk, INT64_MAX, MC_EVENT_ERROR_TIMESTAMP_TYPE,
-                           MC_EVENT_ERROR_TIMESTAMP_RANGE,
-                           &batch->timestamp_ms) ||
-        !read_events_header(walk, capacity, &batch->count) ||
+        !event_batch_number(walk, INT64_MAX, MC_EVENT_ERROR_TIMESTAMP_TYPE,
+                            MC_EVENT_ERROR_TIMESTAMP_RANGE,
+                            &batch->timestamp_ms) ||
+        !event_batch_events(walk, capacity, &batch->count) ||
         !read_events(reader, events, batch) ||
-        !read_batch_number(walk, UINT32_MAX, MC_EVENT_ERROR_DP_RANK_TYPE,
-                           MC_EVENT_ERROR_DP_RANK_RANGE, &rank)) {
+        !event_batch_number(walk, UINT32_MAX, MC_EVENT_ERROR_DP_RANK_TYPE,
+                            MC_EVENT_ERROR_DP_RANK_RANGE, &rank)) {
         return false;
     }
     batch->dp_rank = (uint32_t)rank;
@@ -250,24 +209,6 @@ static bool read_payload(struct event_reader *reader, struct mc_event *events,
                                 walk->at);
     }
     return true;
-}
-
-static enum mc_event_error check_frames(const struct mc_view *frames,
-                                        size_t frame_count,
-                                        struct mc_event_fault *fault)
-{
-    if (frame_count != 3) {
-        return MC_EVENT_ERROR_FRAME_COUNT;
-    }
-    if (frames[1].len != 8) {
-        return MC_EVENT_ERROR_SEQ_SIZE;
-    }
-    fault->has_seq = 1;
-    fault->seq = mci_get_be64(frames[1].data);
-    if (frames[2].len > MC_EVENT_PAYLOAD_MAX) {
-        return MC_EVENT_ERROR_PAYLOAD_TOO_LARGE;
-    }
-    return MC_EVENT_OK;
 }
 
 struct message {
@@ -279,11 +220,7 @@ struct message {
 
 static void begin_walk(struct event_reader *reader, struct mc_view payload)
 {
-    struct event_walk *walk = &reader->walk;
-    walk->base = payload.data ? payload.data : (const void *)"";
-    walk->at = walk->base;
-    walk->end = walk->base + payload.len;
-    walk->fault = MC_EVENT_OK;
+    event_walk_begin(&reader->walk, payload);
     for (unsigned i = 0; i < REPEATS; i++) {
         reader->repeats.at[i].run_count = 0;
     }
@@ -298,7 +235,8 @@ static enum mc_event_error read_message(const struct message *message,
 {
     struct mc_event_fault fault = {MC_EVENT_OK, 0, 0, 0};
     struct mc_event_batch batch = {0, 0, 0, 0, 0};
-    fault.error = check_frames(message->frames, message->frame_count, &fault);
+    fault.error =
+        event_batch_frames(message->frames, message->frame_count, &fault);
     if (fault.error == MC_EVENT_OK) {
         struct event_reader reader;
         begin_walk(&reader, message->frames[2]);

@@ -54,3 +54,11 @@ bool event_walk_skip(struct event_walk *walk, unsigned depth)
         walk->at = token_end(&token);
     }
 }
+
+bool event_walk_unknown(struct event_walk *walk, const struct token *name,
+                        unsigned depth)
+{
+    check_text(walk, name);
+    walk->at = token_end(name);
+    return event_walk_skip(walk, depth);
+}

@@ -27,6 +27,16 @@ struct event_walk {
 #define EVENT_DEPTH 3
 #define EVENT_FIELD_DEPTH 4
 
+static inline void event_walk_begin(struct event_walk *walk,
+                                    struct mc_view payload)
+{
+    walk->base = payload.data ? payload.data : (const void *)"";
+    walk->at = walk->base;
+    walk->end = walk->base + payload.len;
+    walk->fault = MC_EVENT_OK;
+    walk->error = MC_EVENT_OK;
+}
+
 /* Always false, for the caller to return. */
 static inline bool event_walk_fault(struct event_walk *walk,
                                     enum mc_event_error error,
@@ -95,8 +105,19 @@ static inline bool event_text_is_valid(const uint8_t *text, size_t len)
     return (high & EVENT_HIGH_BITS) == 0 || mci_utf8_valid(text, len);
 }
 
+static inline bool event_token_is(const struct token *token, const char *text)
+{
+    return mc_view_equal(mc_view_make(token->body, token->value),
+                         mc_view_str(text));
+}
+
 /* Walks one value of any shape to its end, as long as the message allows; a
  * container in its place would be nested `depth` deep. Strs that are not UTF-8
  * are an error of the event. False on a fault. */
 MC_CHECK_RESULT bool event_walk_skip(struct event_walk *walk, unsigned depth);
+
+/* The walk stands at a name that no field has: it and its value are walked. */
+MC_CHECK_RESULT bool event_walk_unknown(struct event_walk *walk,
+                                        const struct token *name,
+                                        unsigned depth);
 #endif
