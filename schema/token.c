@@ -60,3 +60,16 @@ void token_read_wide(const uint8_t *at, const uint8_t *end,
         token_out->kind = TOKEN_TRUNCATED;
     }
 }
+
+double token_float(const struct token *token, uint8_t first)
+{
+    double number;
+    float narrow;
+    if (first == 0xca) {
+        uint32_t bits = (uint32_t)token->value;
+        memcpy(&narrow, &bits, sizeof narrow);
+        return (double)narrow;
+    }
+    memcpy(&number, &token->value, sizeof number);
+    return number;
+}

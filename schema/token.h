@@ -97,6 +97,9 @@ static inline void token_read(const uint8_t *at, const uint8_t *end,
     }
 }
 
+/* The number of a float, whose first byte tells its width. */
+double token_float(const struct token *token, uint8_t first);
+
 /* Bytes a container takes at least: one per element. False if that many cannot
  * follow. */
 static inline bool token_can_follow(const struct token *token,

@@ -228,19 +228,11 @@ bool mci_unpack_bool(struct mci_unpack *unpack)
 double mci_unpack_float(struct mci_unpack *unpack)
 {
     struct token token;
-    double number;
-    float narrow;
-    if (!read_kind(unpack, TOKEN_FLOAT, &token)) {
-        return 0;
+    double number = 0;
+    if (read_kind(unpack, TOKEN_FLOAT, &token)) {
+        number = token_float(&token, *unpack->at);
+        step_over(unpack, &token);
     }
-    bool is_narrow = *unpack->at == 0xca;
-    step_over(unpack, &token);
-    if (is_narrow) {
-        uint32_t bits = (uint32_t)token.value;
-        memcpy(&narrow, &bits, sizeof narrow);
-        return (double)narrow;
-    }
-    memcpy(&number, &token.value, sizeof number);
     return number;
 }
 
