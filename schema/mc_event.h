@@ -23,8 +23,9 @@
 extern "C" {
 #endif
 
-/* Refusals by name, X(ENUM, name). The first block costs the message, the
- * second one the event. */
+/* Refusals by name, X(ENUM, name). Those up to dp_rank_range cost the message,
+ * the others the event; the last two only engines' events can have, and a fault
+ * of a name in an engine's message that is a map costs the message. */
 #define MC_EVENT_ERROR_LIST(X)                    \
     X(FRAME_COUNT, "frame_count")                 \
     X(SEQ_SIZE, "seq_size")                       \
@@ -53,7 +54,9 @@ extern "C" {
     X(OBJECT_KEY_MISSING, "object_key_missing")   \
     X(OBJECT_KEY_TOO_LONG, "object_key_too_long") \
     X(SESSION_ID_TOO_LONG, "session_id_too_long") \
-    X(UTF8, "utf8")
+    X(UTF8, "utf8")                               \
+    X(HASH_COUNT, "hash_count")                   \
+    X(HASH_SIZE, "hash_size")
 
 enum mc_event_error {
     MC_EVENT_OK = 0,

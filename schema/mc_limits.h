@@ -24,5 +24,6 @@
 #define MC_BATCH_BYTES_MAX 262144     /* payload we fill before a batch goes */
 #define MC_EVENT_PAYLOAD_MAX 16777216 /* payload a reader accepts, 16 MiB */
 #define MC_EVENT_COUNT_MAX 65536      /* events a reader accepts in a message */
+#define MC_EVENT_BLOCKS_MAX 65536     /* hashes of one engine event */
 #define MC_EVENT_DEPTH_MAX 16         /* nesting a reader accepts */
 #endif

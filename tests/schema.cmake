@@ -7,6 +7,9 @@ mc_test(schema event_faults
   LINK mc_schema mckv-base PkgConfig::JSONC TIMEOUT 600)
 mc_test(schema event_write SOURCES support/vectors.c
   LINK mckv-base PkgConfig::JSONC)
+mc_test(schema engine_event SOURCES support/vectors.c
+  LINK mckv-base PkgConfig::JSONC PkgConfig::MSGPACK)
+mc_test(schema event_replay LINK mc_schema mckv-base)
 mc_test(schema event_flags LINK mckv-base)
 mc_test(schema key SOURCES support/vectors.c LINK mckv-base PkgConfig::JSONC)
 mc_test(schema session LINK mckv-base)
