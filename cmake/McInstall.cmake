@@ -29,7 +29,7 @@ set(MC_PC_PREFIX "\${pcfiledir}/${MC_PC_PREFIX}")
 # What a library is linked with. Users of a static one have to link it too; not
 # by pkg-config --static, which would ask for static forms of everything below.
 set(needs_mckv-base libutf8proc)
-set(needs_mckv libzmq libpcre2-8 openssl libcurl libmicrohttpd json-c)
+set(needs_mckv libzmq libpcre2-8 openssl libcurl libmicrohttpd json-c yaml-0.1)
 set(needs_mckv-subscriber libzmq json-c)
 foreach(library ${installed})
   set(requires)

@@ -11,7 +11,7 @@ import re
 import sys
 
 PRODUCT = ["base", "schema", "transfer", "events", "store", "subscriber"]
-OTHERS = ["tests", "tests/support", "tests/fuzz", "tests/install", "bench",
+OTHERS = ["tests", "tests/conformance", "tests/support", "tests/fuzz", "tests/install", "bench",
           "examples", "examples/quickstart"]
 
 UNBOUNDED = ["strcpy", "stpcpy", "strcat", "sprintf", "vsprintf", "gets",
@@ -29,7 +29,7 @@ SLEEPS = ["sleep", "usleep", "nanosleep", "clock_nanosleep"]
 HEAP_DOOR = re.compile(r"^(base/alloc\.c|\w+/tool\w*\.[ch])$")
 
 # Tests wait for a condition, with a bound, by what support offers.
-WAITS = re.compile(r"^tests/\w+\.[ch]$")
+WAITS = re.compile(r"^tests/(conformance/)?\w+\.[ch]$")
 
 # Comments, strings and characters, in the order in which they may begin.
 NOT_CODE = re.compile(

@@ -83,6 +83,12 @@ static inline struct mci_until mci_until_timeout(const struct mc_client *client,
             timeout_ms ? timeout_ms : client->transfer_timeout_ms)};
 }
 
+/* mc_client_batch_probe, which is over by then; 0: whenever. */
+MC_CHECK_RESULT enum mc_err
+mci_client_probe_until(struct mc_client *client, const struct mc_view *keys,
+                       size_t count, uint64_t deadline_ns,
+                       struct mc_probe *probes_out, int64_t *results_out);
+
 /* Puts a refusal into every row and returns it. */
 enum mc_err mci_client_refuse(int64_t *results, size_t count, enum mc_err err);
 

@@ -51,10 +51,11 @@ enum mc_err mc_client_get_size(struct mc_client *client, struct mc_view key,
     return err;
 }
 
-enum mc_err mc_client_batch_probe(struct mc_client *client,
-                                  const struct mc_view *keys, size_t count,
-                                  struct mc_probe *probes_out,
-                                  int64_t *results_out)
+enum mc_err mci_client_probe_until(struct mc_client *client,
+                                   const struct mc_view *keys, size_t count,
+                                   uint64_t deadline_ns,
+                                   struct mc_probe *probes_out,
+                                   int64_t *results_out)
 {
     enum mc_err err = mci_client_check_rows(keys, results_out, count);
     if (err == MC_OK && count > 0 && !probes_out) {
@@ -63,9 +64,18 @@ enum mc_err mc_client_batch_probe(struct mc_client *client,
     if (err != MC_OK) {
         return mci_client_refuse(results_out, count, err);
     }
-    const struct mci_call call = mci_client_call(client);
+    const struct mci_call call = mci_client_call_until(client, deadline_ns);
     return client->link.ops->probe(client->link.ctx, &call, keys, count,
                                    probes_out, results_out);
+}
+
+enum mc_err mc_client_batch_probe(struct mc_client *client,
+                                  const struct mc_view *keys, size_t count,
+                                  struct mc_probe *probes_out,
+                                  int64_t *results_out)
+{
+    return mci_client_probe_until(client, keys, count, 0, probes_out,
+                                  results_out);
 }
 
 enum mc_err mc_client_probe(struct mc_client *client, struct mc_view key,

@@ -47,12 +47,17 @@ static struct mc_async_op *op_of(struct mci_work *work)
 
 /* ---- parts --------------------------------------------------------------- */
 
+static struct mci_until until_of(const struct mci_work_part *part)
+{
+    return (struct mci_until){.deadline_ns = part->work->deadline_ns,
+                              .stops = &part->work->stops};
+}
+
 static void get_rows(void *ctx, const struct mci_work_part *part)
 {
     const struct mc_async *async = ctx;
     const struct mc_async_rows *rows = &op_of(part->work)->rows;
-    const struct mci_until until = {.deadline_ns = part->work->deadline_ns,
-                                    .stops = &part->work->stops};
+    const struct mci_until until = until_of(part);
     int64_t *results = rows->results + part->first;
     enum mc_err err = MC_OK;
     if (rows->kind == MC_ASYNC_READ) {
@@ -91,8 +96,7 @@ static void put_rows(void *ctx, const struct mci_work_part *part)
 {
     const struct mc_async *async = ctx;
     const struct mc_async_rows *rows = &op_of(part->work)->rows;
-    const struct mci_until until = {.deadline_ns = part->work->deadline_ns,
-                                    .stops = &part->work->stops};
+    const struct mci_until until = until_of(part);
     int64_t *results = rows->results + part->first;
     enum mc_err err = MC_OK;
     if (rows->kind == MC_ASYNC_WRITE) {

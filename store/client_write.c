@@ -164,10 +164,9 @@ static void move_slice(struct slice *slice)
  * again; nor has a call that has a deadline of its own. */
 static struct mci_call take_back_call(const struct slice *slice,
                                       const struct mci_write_row *rows,
-                                      size_t count)
+                                      size_t count, uint64_t soon_ns)
 {
     struct mci_call call = mci_client_call(slice->writing->client);
-    uint64_t soon_ns = mci_clock_deadline(call.now_ns, TAKE_BACK_MS);
     for (size_t i = 0; i < count; i++) {
         bool is_unheard =
             rows[i].err == MC_ERR_RPC_FAIL || rows[i].err == MC_ERR_RPC_TIMEOUT;
@@ -198,13 +197,15 @@ static void take_back(struct slice *slice)
 {
     const struct mci_master_link *link = &slice->writing->client->link;
     struct mci_write_row some[TAKE_BACK_ROWS];
+    uint64_t soon_ns = mci_clock_deadline(mci_clock_ns(), TAKE_BACK_MS);
     size_t count = 0;
     for (size_t i = 0; i < slice->count; i++) {
         if (slice->rows[i].err != MC_OK && slice->rows[i].attempt.number != 0) {
             some[count++] = slice->rows[i];
         }
         if (count == TAKE_BACK_ROWS || (count > 0 && i + 1 == slice->count)) {
-            const struct mci_call call = take_back_call(slice, some, count);
+            const struct mci_call call =
+                take_back_call(slice, some, count, soon_ns);
             (void)link->ops->put_revoke(link->ctx, &call, some, count);
             give_up(slice, some, count);
             count = 0;

@@ -30,7 +30,7 @@ struct mci_writing {
 };
 
 /* results: as mc_client_batch_put. After the deadline a row that has begun is
- * taken back, for which it may take 2 s more. Errors: those of the call; every
+ * taken back, for which it may take 4 s more. Errors: those of the call; every
  * row holds it. */
 MC_CHECK_RESULT enum mc_err mci_write(struct mci_writing *writing,
                                       size_t count);

@@ -16,7 +16,7 @@
  *   - rows under way answer as they would, if they get so far; else reads -12 or
  *     -800 (memory holds anything), writes -12, -800 or -901, and no object has
  *     come of them unless -901 says that nobody knows. What writes have begun is
- *     taken back, for at most 2 s after the deadline.
+ *     taken back, for at most 4 s after that.
  *
  * Blocking: nothing here but wait and close. Threads: any thread, but close. An
  * operation may be canceled and waited for until it was taken, so not while

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* work_pool.c - see the header.
  *
- * Whoever does a part looks at the queue again before it leaves the lock, and
- * wakes another thread if there is more; so an addition wakes one thread, which
- * wakes the next, and no part waits beside an idle worker. Deadlines have a
- * thread of their own, since all workers may be busy with what ends later.
+ * Who takes a part wakes another thread if there is more, so an addition wakes
+ * one, which wakes the next; and a worker that has done with a part looks at once
+ * for what had to wait for it. So no part waits beside an idle worker. Deadlines
+ * have a thread of their own, since all workers may be busy with what ends later.
  */
 #include "work_pool.h"
 
@@ -77,7 +77,6 @@ static void do_part(struct mci_work_pool *pool,
     do_rows(pool, part);
     (void)pthread_mutex_lock(&pool->lock);
     bool has_ended = mci_work_queue_end(&pool->queue, part);
-    wake_next(pool); /* what had to wait for this part */
     if (has_ended) {
         (void)pthread_mutex_unlock(&pool->lock);
         pool->opts.ops->ended(pool->opts.ctx, part->work);

@@ -7,7 +7,8 @@ foreach(proof server once crowd)
   mc_test(store control_${proof} SOURCES support/server_rig.c
     LINK ${store_parts})
 endforeach()
-foreach(room coverage work_queue work_pool extent extent_claim numbers segment regex slots control_job http)
+foreach(room coverage work_queue work_pool extent extent_claim numbers segment regex row_config
+    row_outcome slots control_job http)
   mc_test(store ${room} LINK ${store_parts})
 endforeach()
 foreach(proof events goings leases named attempts evict pins log meanwhile model spent
@@ -44,7 +45,7 @@ function(mc_test_over_links room)
   endforeach()
 endfunction()
 foreach(proof events keys refusals faults sizes memory ranges buffers spans many
-    sessions session_crowd async async_ends)
+    sessions session_crowd async async_ends async_edges)
   mc_test(store client_${proof} SOURCES ${client_rig} LINK ${store_parts})
   mc_test_over_links(client_${proof})
 endforeach()
@@ -108,3 +109,16 @@ foreach(proof faults network)
   mc_test(store known_${proof} SOURCES ${client_rig} LINK ${store_parts}
     TIMEOUT 240)
 endforeach()
+mc_test(store row_driver SOURCES ${client_rig} LINK ${store_parts})
+mc_test_over_links(row_driver)
+# The suite of row drivers, over our own: docs/row_driver.md.
+set(conformance conformance/rows_kit.c conformance/rows_basic.c
+  conformance/rows_limits.c conformance/rows_ends.c conformance/rows_faults.c)
+mc_test(store row_conformance TIMEOUT 300
+  SOURCES ${conformance} conformance/rows_worlds.c conformance/rows_embedded.c
+    conformance/rows_process.c ${client_rig} ${ctl_proxy} support/data_proxy.c
+    support/fault_link.c
+  LINK ${store_parts})
+target_include_directories(test_row_conformance PRIVATE
+  "${CMAKE_CURRENT_SOURCE_DIR}/conformance")
+mc_test_over_links(row_conformance)

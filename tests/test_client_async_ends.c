@@ -46,6 +46,13 @@ static bool is_there(const struct async_job *job, size_t i)
     return client_has(&rig, job->names[i]);
 }
 
+static void remove_all(void)
+{
+    uint64_t removed = 0;
+    ck_assert_int_eq(mc_client_remove_all(rig.client, true, &removed), MC_OK);
+    (void)client_events(&rig);
+}
+
 /* ---- what has not begun ---------------------------------------------------------- */
 
 /* The log is full, so a put waits with the only worker. */
@@ -286,6 +293,26 @@ START_TEST(what_is_stopped_from_the_start_does_nothing)
 }
 END_TEST
 
+START_TEST(a_write_that_is_late_from_the_start_does_nothing)
+{
+    struct async_job *job = job_make("k", 5, LEN);
+    open_rig(NULL);
+    job_shut(job);
+    char *before = client_state(&rig);
+    struct mci_writing writing = {.client = rig.client,
+                                  .keys = job->keys,
+                                  .lists = job->lists,
+                                  .results = job->results,
+                                  .until = {.deadline_ns = 1}};
+    ck_assert_int_eq(mci_write(&writing, job->count), MC_ERR_RPC_TIMEOUT);
+    job_expect(job, MC_ERR_RPC_TIMEOUT);
+    EXPECT_CLIENT_UNCHANGED(&rig, before);
+    free(before);
+    close_rig();
+    job_free(job);
+}
+END_TEST
+
 static _Atomic int hook_stop;
 static _Atomic int hook_left; /* pieces until it stops */
 
@@ -328,11 +355,8 @@ START_TEST(a_write_that_is_stopped_leaves_nothing)
             ck_assert_int_eq(is_there(job, i), job->results[i] == 0);
         }
         ck_assert_uint_eq(stats_now().attempts, 0);
-        uint64_t removed = 0;
-        ck_assert_int_eq(mc_client_remove_all(rig.client, true, &removed),
-                         MC_OK);
+        remove_all();
         ck_assert(AWAIT(stats_now().allocated_bytes == 0));
-        (void)client_events(&rig);
     } while (atomic_load(&hook_stop) == 1);
     ck_assert_int_gt(stops_at, ROWS);
     mci_copy_set_hook(NULL);
@@ -395,10 +419,7 @@ START_TEST(canceled_at_any_moment_each_row_says_what_is)
         job_fill(put, 7);
         cancel_a_put(put, i * i * 10);
         cancel_a_get(get, put, (rounds - i) * (rounds - i) * 5);
-        uint64_t removed = 0;
-        ck_assert_int_eq(mc_client_remove_all(rig.client, true, &removed),
-                         MC_OK);
-        (void)client_events(&rig);
+        remove_all();
         job_free(put);
         job_free(get);
     }
@@ -435,10 +456,7 @@ START_TEST(closed_at_any_moment_each_row_says_what_is)
                       (result == LEN && job_row_is(get, k, 7)));
         }
         job_shut(get);
-        uint64_t removed = 0;
-        ck_assert_int_eq(mc_client_remove_all(rig.client, true, &removed),
-                         MC_OK);
-        (void)client_events(&rig);
+        remove_all();
         job_free(put);
         job_free(get);
     }
@@ -460,6 +478,7 @@ int main(void)
     tcase_set_timeout(running, 100);
     tcase_add_test(running, a_read_stops_in_the_middle);
     tcase_add_test(running, what_is_stopped_from_the_start_does_nothing);
+    tcase_add_test(running, a_write_that_is_late_from_the_start_does_nothing);
     tcase_add_test(running, a_write_that_is_stopped_leaves_nothing);
     tcase_add_test(running, canceled_at_any_moment_each_row_says_what_is);
     tcase_add_test(running, closed_at_any_moment_each_row_says_what_is);

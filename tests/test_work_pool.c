@@ -36,6 +36,8 @@ struct rig {
     _Atomic int order_count;
     struct job *_Atomic order[64]; /* in which parts began */
     bool frees;                    /* jobs, as soon as they have ended */
+    bool is_slow_to_hear;          /* of an end: waits for the gate */
+    _Atomic int hears;
     _Atomic int freed;
 };
 
@@ -102,6 +104,11 @@ static void ended(void *ctx, struct mci_work *work)
         free(job);
         atomic_fetch_add(&rig->freed, 1);
         return;
+    }
+    if (rig->is_slow_to_hear) {
+        atomic_store(&rig->hears, 1);
+        bool is_let = AWAIT(atomic_load(&rig->is_open));
+        ck_assert(is_let);
     }
     atomic_fetch_add(&job->ended, 1);
 }
@@ -279,6 +286,23 @@ START_TEST(the_pool_does_not_touch_what_has_ended)
     }
     ck_assert(mci_work_pool_await(rig.pool, NEVER));
     ck_assert_int_eq(atomic_load(&rig.freed), 200);
+    mci_work_pool_destroy(rig.pool);
+}
+END_TEST
+
+START_TEST(who_awaits_the_pool_awaits_its_users_functions)
+{
+    struct rig rig;
+    struct job job;
+    start(&rig, 1);
+    rig.is_slow_to_hear = true;
+    job_init(&job, MCI_WORK_GET, 0);
+    add(&rig, &job);
+    ck_assert(AWAIT(atomic_load(&rig.hears) == 1));
+    ck_assert(!mci_work_pool_await(rig.pool, 0));
+    atomic_store(&rig.is_open, 1);
+    ck_assert(mci_work_pool_await(rig.pool, NEVER));
+    ck_assert_int_eq(atomic_load(&job.ended), 1);
     mci_work_pool_destroy(rig.pool);
 }
 END_TEST
@@ -515,6 +539,7 @@ int main(void)
     tcase_add_test(running, who_waits_does_the_work_itself);
     tcase_add_test(running, helping_goes_on_while_all_workers_are_busy);
     tcase_add_test(running, the_pool_does_not_touch_what_has_ended);
+    tcase_add_test(running, who_awaits_the_pool_awaits_its_users_functions);
     suite_add_tcase(suite, running);
     TCase *dropped = tcase_create("dropped");
     tcase_set_timeout(dropped, 60);

@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rows_ends.c - cancel, drain and close at every moment; who is told, and what
+ * may be called then. */
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rows_kit.h"
+
+#define LEN 4096
+
+/* Where an operation of a kind can be held. */
+static const struct moment {
+    enum mc_row_kind kind;
+    enum rows_step step;
+} moments[] = {{MC_ROW_GET, ROWS_READ},
+               {MC_ROW_GET, ROWS_BYTES},
+               {MC_ROW_PUT, ROWS_OPEN},
+               {MC_ROW_PUT, ROWS_BYTES},
+               {MC_ROW_PUT, ROWS_END}};
+#define MOMENTS ((int)(sizeof moments / sizeof moments[0]))
+
+struct held {
+    struct rows_kit kit;
+    struct rows_memory memory;
+    struct mc_row_span span;
+    struct mc_row row;
+    struct mc_row_op *op;
+};
+
+static void put_by_other(struct rows_kit *kit, const char *key)
+{
+    static uint8_t object[LEN];
+    kit_fill(object, LEN, 9);
+    ck_assert_int_eq(rows_on->put(kit->world, mc_view_str(key), object, LEN),
+                     MC_OK);
+}
+
+/* False: it cannot be held there. The kit is open either way. */
+static bool hold(struct held *held, const struct moment *moment,
+                 uint32_t timeout_ms)
+{
+    const struct mc_row_driver_opts opts = {.workers = 1, .close_ms = 300};
+    kit_open(&held->kit, NULL, &opts);
+    held->memory = kit_memory(&held->kit, LEN);
+    held->span = (struct mc_row_span){held->memory.region, 0, LEN};
+    held->row = kit_row("k", &held->span);
+    if (moment->kind == MC_ROW_GET) {
+        put_by_other(&held->kit, "k");
+    }
+    if (!kit_fault(&held->kit, moment->step, ROWS_HOLD, 0)) {
+        return false;
+    }
+    held->op = kit_submit(&held->kit, moment->kind, &held->row, 1, timeout_ms);
+    ck_assert(AWAIT(rows_on->is_hit(held->kit.world)));
+    return true;
+}
+
+/* ---- cancel ----------------------------------------------------------------------- */
+
+static void expect_honest(struct held *held, const struct moment *moment,
+                          struct mc_row_state state)
+{
+    static uint8_t object[LEN];
+    int64_t size = rows_on->get(held->kit.world, mc_view_str("k"), object, LEN);
+    if (state.status == MC_ROW_READY) {
+        ck_assert_int_eq(size, LEN);
+        ck_assert(moment->kind == MC_ROW_PUT ||
+                  kit_is_filled(held->memory.bytes, LEN, 9));
+    } else {
+        kit_expect(state, MC_ROW_REASON_ASKED);
+        ck_assert(moment->kind == MC_ROW_GET ||
+                  size == MC_ERR_OBJECT_NOT_FOUND);
+    }
+}
+
+START_TEST(a_cancel_ends_what_is_under_way_once)
+{
+    const struct moment *moment = &moments[_i];
+    struct held held;
+    struct mc_row_state state;
+    if (hold(&held, moment, KIT_LONG_MS)) {
+        mc_row_op_cancel(held.op);
+        mc_row_op_cancel(held.op);
+        rows_on->lift(held.kit.world);
+        kit_await(held.op, &state, 1);
+        expect_honest(&held, moment, state);
+        ck_assert(moment->step == ROWS_END || state.status != MC_ROW_READY ||
+                  moment->kind == MC_ROW_GET);
+        kit_retire(&held.kit, &held.memory);
+    }
+    kit_close(&held.kit);
+}
+END_TEST
+
+START_TEST(a_cancel_ends_what_has_not_begun_at_once)
+{
+    struct held held;
+    struct mc_row_state states[2];
+    const struct moment moment = {(enum mc_row_kind)_i,
+                                  _i == MC_ROW_PUT ? ROWS_OPEN : ROWS_READ};
+    if (hold(&held, &moment, KIT_LONG_MS)) {
+        struct rows_memory memory = kit_memory(&held.kit, LEN);
+        const struct mc_row_span span = {memory.region, 0, LEN};
+        const struct mc_row rows[] = {kit_row("a", &span), kit_row("b", &span)};
+        struct mc_row_op *op =
+            kit_submit(&held.kit, moment.kind, rows, 2, KIT_LONG_MS);
+        ck_assert_uint_eq(mc_row_op_states(op, states), 2);
+        ck_assert(states[0].status == MC_ROW_PENDING && !states[0].local_ended);
+        ck_assert_int_eq(mc_row_op_release(op),
+                         MC_ERR_UNAVAILABLE_IN_CURRENT_STATUS);
+        uint64_t requests = rows_on->requests(held.kit.world);
+        mc_row_op_cancel(op);
+        ck_assert_uint_eq(mc_row_op_states(op, states), 0);
+        for (size_t i = 0; i < 2; i++) {
+            kit_expect(states[i], MC_ROW_REASON_ASKED);
+            ck_assert(states[i].local_ended && states[i].remote_ended);
+        }
+        ck_assert_uint_eq(rows_on->requests(held.kit.world), requests);
+        kit_await(op, states, 2);
+        kit_retire(&held.kit, &memory); /* while the other is held */
+        rows_on->lift(held.kit.world);
+        kit_await(held.op, states, 1);
+    }
+    kit_close(&held.kit);
+}
+END_TEST
+
+START_TEST(what_has_ended_is_not_cancelled)
+{
+    struct rows_kit kit;
+    struct mc_row_state state;
+    kit_open(&kit, NULL, NULL);
+    struct rows_memory memory = kit_memory(&kit, LEN);
+    const struct mc_row_span span = {memory.region, 0, LEN};
+    const struct mc_row row = kit_row("k", &span);
+    struct mc_row_op *op = kit_submit(&kit, MC_ROW_PUT, &row, 1, 0);
+    ck_assert_int_eq(mc_row_op_wait(op, KIT_LONG_MS), MC_OK);
+    mc_row_op_cancel(op);
+    kit_await(op, &state, 1);
+    kit_expect(state, MC_ROW_REASON_MOVED);
+    kit_close(&kit);
+}
+END_TEST
+
+START_TEST(a_deadline_ends_what_waits)
+{
+    struct held held;
+    struct mc_row_state state;
+    if (hold(&held, &moments[0], KIT_LONG_MS)) {
+        const struct mc_row row = kit_row("late", &held.span);
+        struct mc_row_op *op = kit_submit(&held.kit, MC_ROW_PUT, &row, 1, 50);
+        ck_assert_int_eq(mc_row_op_wait(held.op, 1), MC_ERR_RPC_TIMEOUT);
+        kit_await(op, &state, 1);
+        kit_expect(state, MC_ROW_REASON_TIMED_OUT);
+        rows_on->lift(held.kit.world);
+        kit_await(held.op, &state, 1);
+    }
+    kit_close(&held.kit);
+}
+END_TEST
+
+/* ---- drain -------------------------------------------------------------------------- */
+
+START_TEST(a_drain_answers_at_once_and_asks_nobody)
+{
+    const struct moment *moment = &moments[_i];
+    struct held held;
+    struct mc_row_state state;
+    struct mc_row_state queued;
+    if (hold(&held, moment, KIT_LONG_MS)) {
+        const struct mc_row row = kit_row("queued", &held.span);
+        const struct mc_row_request more = {
+            .kind = MC_ROW_GET, .rows = &row, .count = 1};
+        struct mc_row_op *op =
+            kit_submit(&held.kit, MC_ROW_PUT, &row, 1, KIT_LONG_MS);
+        struct mc_row_op *none = NULL;
+        uint64_t requests = rows_on->requests(held.kit.world);
+        uint64_t begun_ms = kit_now_ms();
+        enum mc_err err = mc_row_driver_drain(held.kit.driver, 0);
+        ck_assert_uint_lt(kit_now_ms() - begun_ms, kit_ms(500));
+        ck_assert_uint_eq(rows_on->requests(held.kit.world), requests);
+        ck_assert(err == MC_ERR_RPC_TIMEOUT ||
+                  (err == MC_OK && moment->step == ROWS_BYTES));
+        kit_await(op, &queued, 1);
+        kit_expect(queued, MC_ROW_REASON_CLOSING);
+        ck_assert_int_eq(mc_row_driver_submit(held.kit.driver, &more, &none),
+                         MC_ERR_UNAVAILABLE_IN_CURRENT_STATUS);
+        rows_on->lift(held.kit.world);
+        ck_assert_int_eq(mc_row_driver_drain(held.kit.driver, KIT_LONG_MS),
+                         MC_OK);
+        kit_await(held.op, &state, 1);
+        ck_assert(state.status == MC_ROW_READY ||
+                  state.reason == MC_ROW_REASON_CLOSING);
+        kit_retire(&held.kit, &held.memory);
+    }
+    kit_close(&held.kit);
+}
+END_TEST
+
+START_TEST(a_drain_of_nothing_is_done)
+{
+    struct rows_kit kit;
+    kit_open(&kit, NULL, NULL);
+    uint64_t requests = rows_on->requests(kit.world);
+    ck_assert_int_eq(mc_row_driver_drain(kit.driver, 0), MC_OK);
+    ck_assert_int_eq(mc_row_driver_drain(kit.driver, 0), MC_OK);
+    ck_assert_uint_eq(rows_on->requests(kit.world), requests);
+    kit_close(&kit);
+}
+END_TEST
+
+/* ---- close -------------------------------------------------------------------------- */
+
+/* It comes to its end whatever is held, and after that the memory is nobody's. */
+START_TEST(a_close_is_over_in_time)
+{
+    const struct moment *moment = &moments[_i];
+    struct held held;
+    if (hold(&held, moment, kit_ms(600))) {
+        uint64_t begun_ms = kit_now_ms();
+        /* What cannot be told that it is over is waited for. */
+        if (rows_on->is_deaf(held.kit.world, moment->step)) {
+            rows_on->lift(held.kit.world);
+        }
+        mc_row_driver_close(held.kit.driver);
+        ck_assert_uint_lt(kit_now_ms() - begun_ms, kit_ms(8000));
+        kit_poison(&held.memory);
+        held.kit.driver = NULL;
+        rows_on->lift(held.kit.world);
+    }
+    kit_close(&held.kit);
+}
+END_TEST
+
+START_TEST(a_close_ends_what_nobody_released)
+{
+    struct rows_kit kit;
+    kit_open(&kit, NULL, NULL);
+    struct rows_memory memory = kit_memory(&kit, LEN);
+    const struct mc_row_span span = {memory.region, 0, LEN};
+    for (int i = 0; i < 40; i++) {
+        char key[8] = {'k', (char)('0' + i % 10), (char)('a' + i / 10), '\0'};
+        const struct mc_row row = kit_row(key, &span);
+        (void)kit_submit(&kit, i % 2 ? MC_ROW_PUT : MC_ROW_GET, &row, 1, 0);
+    }
+    mc_row_driver_close(kit.driver);
+    kit_poison(&memory);
+    kit.driver = NULL;
+    kit_close(&kit);
+}
+END_TEST
+
+/* ---- being told ------------------------------------------------------------------------ */
+
+static bool rings(struct mc_row_driver *driver)
+{
+    struct pollfd fd = {.fd = mc_row_driver_eventfd(driver), .events = POLLIN};
+    ck_assert_int_ge(fd.fd, 0);
+    return poll(&fd, 1, 0) == 1;
+}
+
+START_TEST(an_operation_is_named_until_it_is_taken)
+{
+    struct rows_kit kit;
+    struct mc_row_state state;
+    void *ctxs[4];
+    kit_open(&kit, NULL, NULL);
+    struct rows_memory memory = kit_memory(&kit, LEN);
+    const struct mc_row_span span = {memory.region, 0, LEN};
+    const struct mc_row row = kit_row("k", &span);
+    ck_assert(!rings(kit.driver));
+    ck_assert_uint_eq(mc_row_driver_poll(kit.driver, ctxs, 4), 0);
+    struct mc_row_op *op = kit_submit(&kit, MC_ROW_PUT, &row, 1, 0);
+    ck_assert_int_eq(mc_row_op_wait(op, KIT_LONG_MS), MC_OK);
+    ck_assert(rings(kit.driver));
+    ck_assert_uint_eq(mc_row_driver_poll(kit.driver, ctxs, 4), 1);
+    ck_assert_ptr_eq(ctxs[0], &kit);
+    ck_assert(!rings(kit.driver));
+    ck_assert_uint_eq(mc_row_driver_poll(kit.driver, ctxs, 4), 0);
+    ck_assert(AWAIT(atomic_load(&kit.told) == 1));
+    kit_await(op, &state, 1);
+    op = kit_submit(&kit, MC_ROW_PUT, &row, 1, 0);
+    kit_await(op, &state, 1); /* released, so it is not named */
+    ck_assert(!rings(kit.driver));
+    ck_assert_uint_eq(mc_row_driver_poll(kit.driver, ctxs, 4), 0);
+    kit_close(&kit);
+}
+END_TEST
+
+/* From the call that tells of one operation the next is submitted. */
+struct chain {
+    struct rows_kit kit;
+    struct mc_row_span span;
+    struct mc_row_op *op;
+    unsigned links;
+    _Atomic unsigned done;
+};
+
+static void submit_link(struct chain *chain)
+{
+    const struct mc_row row =
+        kit_row(chain->links % 2 ? "odd" : "even", &chain->span);
+    const struct mc_row_request request = {
+        .kind = chain->links % 3 ? MC_ROW_GET : MC_ROW_PUT,
+        .rows = &row,
+        .count = 1,
+        .ctx = chain};
+    chain->links++;
+    ck_assert_int_eq(
+        mc_row_driver_submit(chain->kit.driver, &request, &chain->op), MC_OK);
+}
+
+static void go_on(void *ctx, void *op_ctx)
+{
+    struct chain *chain = op_ctx;
+    struct mc_row_state state;
+    ck_assert_ptr_eq(ctx, chain);
+    ck_assert_uint_eq(mc_row_op_states(chain->op, &state), 0);
+    mc_row_op_cancel(chain->op);
+    ck_assert_int_eq(mc_row_op_release(chain->op), MC_OK);
+    if (chain->links < 50) {
+        submit_link(chain);
+    } else {
+        atomic_store(&chain->done, 1);
+    }
+}
+
+START_TEST(who_is_told_may_call)
+{
+    static struct chain chain;
+    const struct mc_row_driver_opts opts = {
+        .workers = 1, .on_change = go_on, .ctx = &chain};
+    kit_open(&chain.kit, NULL, &opts);
+    struct rows_memory memory = kit_memory(&chain.kit, LEN);
+    chain.span = (struct mc_row_span){memory.region, 0, LEN};
+    submit_link(&chain);
+    ck_assert(AWAIT(atomic_load(&chain.done) == 1));
+    kit_count(&chain.kit, MC_ROW_PUT, 17);
+    kit_count(&chain.kit, MC_ROW_GET, 33);
+    kit_close(&chain.kit);
+}
+END_TEST
+
+/* ---- after a fork ----------------------------------------------------------------------- */
+
+static int play_child(struct rows_kit *kit, struct mc_row_op *op,
+                      const struct mc_row *row)
+{
+    const struct mc_row_request request = {.rows = row, .count = 1};
+    const enum mc_err gone = MC_ERR_UNAVAILABLE_IN_CURRENT_STATUS;
+    struct mc_row_op *more = NULL;
+    struct mc_row_state state;
+    uint32_t region = 0;
+    int faults = 0;
+    faults += mc_row_driver_submit(kit->driver, &request, &more) != gone;
+    faults += mc_row_driver_drain(kit->driver, 0) != gone;
+    faults += mc_row_driver_register(kit->driver, kit, sizeof *kit,
+                                     MC_MEMORY_HOST, &region) != gone;
+    faults += mc_row_driver_unregister(kit->driver, 1) != gone;
+    faults += mc_row_driver_probe(kit->driver, &row->key, 1, 0, &state) != gone;
+    faults += mc_row_op_wait(op, 0) != gone;
+    faults += mc_row_op_release(op) != gone;
+    mc_row_op_cancel(op);
+    mc_row_driver_close(kit->driver);
+    return faults;
+}
+
+START_TEST(the_child_of_a_fork_is_refused)
+{
+    struct rows_kit kit;
+    struct mc_row_state state;
+    int status = 0;
+    kit_open(&kit, NULL, NULL);
+    struct rows_memory memory = kit_memory(&kit, LEN);
+    const struct mc_row_span span = {memory.region, 0, LEN};
+    const struct mc_row row = kit_row("k", &span);
+    struct mc_row_op *op = kit_submit(&kit, MC_ROW_PUT, &row, 1, 0);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        _exit(play_child(&kit, op, &row));
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFEXITED(status));
+    ck_assert_int_eq(WEXITSTATUS(status), 0);
+    kit_await(op, &state, 1);
+    kit_expect(state, MC_ROW_REASON_MOVED);
+    kit_close(&kit);
+}
+END_TEST
+
+/* ---- a crowd ------------------------------------------------------------------------------ */
+
+#define CROWD 3
+#define ROUNDS 120
+#define KEYS 5
+
+struct member {
+    struct rows_kit *kit;
+    pthread_t thread;
+    uint32_t seed;
+    struct rows_memory memory;
+    unsigned rows[2];
+    unsigned faults;
+};
+
+static uint32_t next_random(uint32_t *seed)
+{
+    *seed = *seed * 1664525 + 1013904223;
+    return *seed >> 8;
+}
+
+/* One operation, which is cancelled now and then. What is READY has bytes of one
+ * writer; no assertions here. */
+static void play_round(struct member *member)
+{
+    static const char *const keys[KEYS] = {"a", "b", "c", "d", "e"};
+    uint32_t dice = next_random(&member->seed);
+    enum mc_row_kind kind = dice % 2 ? MC_ROW_PUT : MC_ROW_GET;
+    struct mc_row_span spans[2];
+    struct mc_row rows[2];
+    struct mc_row_state states[2];
+    struct mc_row_op *op = NULL;
+    for (size_t i = 0; i < 2; i++) {
+        spans[i] = (struct mc_row_span){member->memory.region, i * LEN, LEN};
+        rows[i] = kit_row(keys[next_random(&member->seed) % KEYS], &spans[i]);
+        memset(member->memory.bytes + i * LEN, (int)(dice % 251), LEN);
+    }
+    const struct mc_row_request request = {
+        .kind = kind, .rows = rows, .count = 2};
+    enum mc_err err = mc_row_driver_submit(member->kit->driver, &request, &op);
+    if (err != MC_OK) {
+        member->faults++;
+        return;
+    }
+    member->rows[kind] += 2;
+    if (dice % 7 == 0) {
+        mc_row_op_cancel(op);
+    }
+    member->faults += mc_row_op_wait(op, KIT_LONG_MS) != MC_OK;
+    member->faults += mc_row_op_states(op, states) != 0;
+    member->faults += mc_row_op_release(op) != MC_OK;
+    for (size_t i = 0; i < 2; i++) {
+        const uint8_t *bytes = member->memory.bytes + i * LEN;
+        member->faults += !states[i].local_ended;
+        member->faults += states[i].status == MC_ROW_READY &&
+                          memcmp(bytes, bytes + 1, LEN - 1) != 0;
+    }
+    if (dice % 11 == 0) {
+        member->faults += rows_on->remove(member->kit->world, rows[0].key) > 0;
+    }
+}
+
+static void *play(void *ctx)
+{
+    struct member *member = ctx;
+    for (int i = 0; i < ROUNDS; i++) {
+        play_round(member);
+    }
+    return NULL;
+}
+
+START_TEST(a_crowd_ends_every_row_once)
+{
+    const struct mc_row_driver_opts opts = {.workers = 3, .rows_per_call = 1};
+    struct rows_kit kit;
+    struct member members[CROWD];
+    kit_open(&kit, NULL, &opts);
+    for (uint32_t i = 0; i < CROWD; i++) {
+        members[i] = (struct member){.kit = &kit, .seed = i + 1};
+        members[i].memory = kit_memory(&kit, 2 * LEN);
+        ck_assert_int_eq(
+            pthread_create(&members[i].thread, NULL, play, &members[i]), 0);
+    }
+    for (size_t i = 0; i < CROWD; i++) {
+        ck_assert_int_eq(pthread_join(members[i].thread, NULL), 0);
+        ck_assert_uint_eq(members[i].faults, 0);
+        kit_count(&kit, MC_ROW_GET, members[i].rows[MC_ROW_GET]);
+        kit_count(&kit, MC_ROW_PUT, members[i].rows[MC_ROW_PUT]);
+        kit_retire(&kit, &members[i].memory);
+    }
+    kit_close(&kit);
+}
+END_TEST
+
+TCase *rows_ends_case(void)
+{
+    TCase *tcase = tcase_create("ends");
+    tcase_set_timeout(tcase, 120);
+    tcase_add_loop_test(tcase, a_cancel_ends_what_is_under_way_once, 0,
+                        MOMENTS);
+    tcase_add_loop_test(tcase, a_cancel_ends_what_has_not_begun_at_once, 0, 2);
+    tcase_add_test(tcase, what_has_ended_is_not_cancelled);
+    tcase_add_test(tcase, a_deadline_ends_what_waits);
+    tcase_add_loop_test(tcase, a_drain_answers_at_once_and_asks_nobody, 0,
+                        MOMENTS);
+    tcase_add_test(tcase, a_drain_of_nothing_is_done);
+    tcase_add_loop_test(tcase, a_close_is_over_in_time, 0, MOMENTS);
+    tcase_add_test(tcase, a_close_ends_what_nobody_released);
+    tcase_add_test(tcase, an_operation_is_named_until_it_is_taken);
+    tcase_add_test(tcase, who_is_told_may_call);
+    tcase_add_test(tcase, the_child_of_a_fork_is_refused);
+    tcase_add_test(tcase, a_crowd_ends_every_row_once);
+    return tcase;
+}
