@@ -23,7 +23,7 @@ fail() {
 # The libraries that a program's includes ask for, joined by "+".
 libraries_of() {
     local wanted=()
-    if grep -Eq '#include [<"](mckv/)?mc_(client|publisher|master)\.h' "$1"
+    if grep -Eq '#include [<"](mckv/)?mc_(client[a-z_]*|publisher|master)\.h' "$1"
     then
         wanted+=(mckv)
     fi
