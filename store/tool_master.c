@@ -31,6 +31,7 @@ void tool_master_say(const char *fmt, ...)
 struct failure {
     const char *what; /* of mc_master_open */
     const char *flag;
+    const char *value; /* as given, NULL: none */
 };
 
 static uint64_t port_of(const struct master_settings *settings,
@@ -45,14 +46,16 @@ static int fail_open(const struct master_settings *settings, enum mc_err err,
                      const char *what)
 {
     static const struct failure ports[] = {
-        {"rpc", "rpc_port"},
-        {"admin", "metrics_port"},
-        {"metadata", "http_metadata_server_port"}};
-    static const struct failure others[] = {
-        {"events", "kv_events_bind_endpoint"},
-        {"recovery", "kv_events_replay_endpoint"},
-        {"tenant_quota_file", "tenant_quota_connector_uri"},
-        {"tls", "tls_cert, --tls_key, --tls_ca"}};
+        {"rpc", "rpc_port", NULL},
+        {"admin", "metrics_port", NULL},
+        {"metadata", "http_metadata_server_port", NULL}};
+    const struct failure others[] = {
+        {"events", "kv_events_bind_endpoint", settings->events.bind_endpoint},
+        {"recovery", "kv_events_replay_endpoint",
+         settings->events.replay_endpoint},
+        {"tenant_quota_file", "tenant_quota_connector_uri",
+         settings->quota_uri},
+        {"tls", "tls_cert, --tls_key, --tls_ca", NULL}};
     for (size_t i = 0; i < sizeof ports / sizeof ports[0]; i++) {
         if (strcmp(ports[i].what, what) == 0) {
             tool_master_say("--%s %ju: %s (%d)", ports[i].flag,
@@ -66,12 +69,8 @@ static int fail_open(const struct master_settings *settings, enum mc_err err,
     }
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         if (strcmp(others[i].what, what) == 0) {
-            const char *value = i == 0 && settings->events.bind_endpoint
-                                    ? settings->events.bind_endpoint
-                                : i == 1 && settings->quota_uri
-                                    ? settings->quota_uri
-                                    : "";
-            tool_master_say("--%s %s: %s (%d)", others[i].flag, value,
+            tool_master_say("--%s %s: %s (%d)", others[i].flag,
+                            others[i].value ? others[i].value : "",
                             mc_err_text(err), err);
             return 1;
         }
