@@ -2,6 +2,7 @@
 /* Pages about the event stream. */
 #include <string.h>
 
+#include "http_lines.h"
 #include "master_process.h"
 #include "mci_alloc.h"
 
@@ -77,7 +78,7 @@ struct walk {
     char tenant[MC_TENANT_LEN_MAX];
     size_t tenant_len;             /* 0: all */
     struct mci_http_response line; /* its body is what is being sent */
-    size_t line_at;
+    struct mci_http_lines lines;
 };
 
 static void write_edge(struct walk *walk, const char *name, uint64_t id)
@@ -123,11 +124,9 @@ static enum mc_err next_rows(struct walk *walk)
                                   &walk->rows);
 }
 
-/* Makes the next line; false at the end. */
-static bool next_line(struct walk *walk, enum mc_err *err)
+/* Writes the next line; false at the end. */
+static bool write_next(struct walk *walk, enum mc_err *err)
 {
-    mci_buf_clear(&walk->line.body);
-    walk->line_at = 0;
     if (!walk->has_begun) {
         walk->has_begun = true;
         write_edge(walk, "first_id", walk->first_id);
@@ -151,22 +150,22 @@ static bool next_line(struct walk *walk, enum mc_err *err)
     return true;
 }
 
+static bool next_line(void *ctx, struct mc_view *line_out, enum mc_err *err_out)
+{
+    struct walk *walk = ctx;
+    mci_buf_clear(&walk->line.body);
+    if (!write_next(walk, err_out)) {
+        return false;
+    }
+    *line_out = mci_buf_view(&walk->line.body);
+    *err_out = walk->line.has_failed ? MC_ERR_NOMEM : MC_OK;
+    return !walk->line.has_failed;
+}
+
 static int64_t read_walk(void *ctx, char *out, size_t max)
 {
     struct walk *walk = ctx;
-    enum mc_err err = MC_OK;
-    size_t len = 0;
-    while (len < max) {
-        if (walk->line_at == walk->line.body.len && !next_line(walk, &err)) {
-            break;
-        }
-        size_t more = walk->line.body.len - walk->line_at;
-        more = more < max - len ? more : max - len;
-        memcpy(out + len, walk->line.body.data + walk->line_at, more);
-        walk->line_at += more;
-        len += more;
-    }
-    return err || walk->line.has_failed ? -1 : (int64_t)len;
+    return mci_http_lines_read(&walk->lines, out, max);
 }
 
 static void close_walk(void *ctx)
@@ -183,6 +182,7 @@ static enum mc_err open_walk(struct walk *walk, struct mc_master *master,
     struct mc_publisher_stats stats;
     mci_process_events(master, &stats);
     walk->master = master;
+    walk->lines = (struct mci_http_lines){.next = next_line, .ctx = walk};
     walk->epoch = stats.epoch;
     memcpy(walk->backend_id, stats.backend_id, sizeof stats.backend_id);
     mci_buf_init(&walk->line.body, LINE_BYTES_MAX);

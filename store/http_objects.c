@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "http_lines.h"
 #include "master_process.h"
 #include "mci_alloc.h"
 
@@ -29,8 +30,7 @@ struct walk {
     char tenant[MC_TENANT_LEN_MAX + 1]; /* empty: default */
     size_t tenant_len;
     char line[4 * MC_KEY_LEN_MAX + 1]; /* what is being sent */
-    size_t line_len;
-    size_t line_at;
+    struct mci_http_lines lines;
 };
 
 /* One key a line; so a control character in a key is written as \xHH. */
@@ -54,8 +54,9 @@ static size_t write_line(char *out, struct mc_view key)
 }
 
 /* Makes the next line; false at the end. */
-static bool next_line(struct walk *walk, enum mc_err *err_out)
+static bool next_line(void *ctx, struct mc_view *line_out, enum mc_err *err_out)
 {
+    struct walk *walk = ctx;
     while (walk->at == walk->page.count) {
         if (walk->cursor.at_end) {
             return false;
@@ -70,27 +71,15 @@ static bool next_line(struct walk *walk, enum mc_err *err_out)
             return false;
         }
     }
-    walk->line_len = write_line(walk->line, walk->page.rows[walk->at++].key);
-    walk->line_at = 0;
+    size_t len = write_line(walk->line, walk->page.rows[walk->at++].key);
+    *line_out = mc_view_make(walk->line, len);
     return true;
 }
 
 static int64_t read_walk(void *ctx, char *out, size_t max)
 {
     struct walk *walk = ctx;
-    enum mc_err err = MC_OK;
-    size_t len = 0;
-    while (len < max) {
-        if (walk->line_at == walk->line_len && !next_line(walk, &err)) {
-            break;
-        }
-        size_t more = walk->line_len - walk->line_at;
-        more = more < max - len ? more : max - len;
-        memcpy(out + len, walk->line + walk->line_at, more);
-        walk->line_at += more;
-        len += more;
-    }
-    return err ? -1 : (int64_t)len;
+    return mci_http_lines_read(&walk->lines, out, max);
 }
 
 static void close_walk(void *ctx)
@@ -117,6 +106,7 @@ void mci_page_all_keys(void *ctx, const struct mci_http_request *request,
         return;
     }
     walk->core = master->core;
+    walk->lines = (struct mci_http_lines){.next = next_line, .ctx = walk};
     if (tenant.len > 0) {
         memcpy(walk->tenant, tenant.data, tenant.len);
         walk->tenant_len = tenant.len;
