@@ -4,8 +4,8 @@
 
 #include "alloc_fail.h"
 #include "asker_rig.h"
-#include "mci_unpack.h"
 #include "publisher_rig.h"
+#include "recovery_map.h"
 #include "suite.h"
 
 /* ---- a store of three keys ---------------------------------------------------- */
@@ -120,26 +120,6 @@ START_TEST(replay_is_to_the_byte_what_was_live)
 }
 END_TEST
 
-static uint64_t number_in(struct mc_view map, const char *name)
-{
-    struct mci_unpack reader;
-    uint64_t found = UINT64_MAX;
-    mci_unpack_init(&reader, map);
-    uint32_t pairs = mci_unpack_map(&reader, 3, 6);
-    for (uint32_t i = 0; i < pairs; i++) {
-        struct mc_view key = mci_unpack_str(&reader, 64);
-        if (mc_view_equal(key, mc_view_str("backend_id"))) {
-            ck_assert(
-                mc_view_equal(mci_unpack_str(&reader, 128), mc_view_str("n1")));
-            continue;
-        }
-        uint64_t value = mci_unpack_u64(&reader, UINT64_MAX);
-        found = mc_view_equal(key, mc_view_str(name)) ? value : found;
-    }
-    ck_assert_int_eq(mci_unpack_done(&reader), MCI_UNPACK_OK);
-    return found;
-}
-
 START_TEST(what_was_seen_can_be_asked_for)
 {
     const struct mc_publisher_opts opts = asked_opts();
@@ -157,11 +137,11 @@ START_TEST(what_was_seen_can_be_asked_for)
         ck_assert_uint_eq(asker.count, 3);
         ck_assert(mc_view_equal(asker.frames[1], mc_view_str("status")));
         struct mc_view map = asker.frames[2];
-        ck_assert_uint_ge(number_in(map, "tail_seq"), follower.batch.seq);
-        ck_assert_uint_eq(number_in(map, "oldest_seq"), 1);
-        ck_assert_uint_eq(number_in(map, "epoch"), PUBLISHER_RIG_EPOCH);
-        ck_assert_uint_eq(number_in(map, "last_id"), (uint64_t)i + 1);
-        ck_assert_uint_eq(number_in(map, "keys"), 3);
+        ck_assert_uint_ge(map_number(map, "tail_seq"), follower.batch.seq);
+        ck_assert_uint_eq(map_number(map, "oldest_seq"), 1);
+        ck_assert_uint_eq(map_number(map, "epoch"), PUBLISHER_RIG_EPOCH);
+        ck_assert_uint_eq(map_number(map, "last_id"), (uint64_t)i + 1);
+        ck_assert_uint_eq(map_number(map, "keys"), 3);
     }
     ck_assert(AWAIT(rig_stats(&rig).status_requests == 200));
     asker_close(&asker);
@@ -185,11 +165,11 @@ START_TEST(snapshot_comes_in_order)
         ck_assert(mc_view_equal(asker.frames[1], mc_view_str("snapshot")));
         ck_assert_uint_eq(mci_get_be64(asker.frames[2].data), i);
         if (i == 0) {
-            ck_assert_uint_eq(number_in(asker.frames[3], "first_id"), id);
+            ck_assert_uint_eq(map_number(asker.frames[3], "first_id"), id);
         }
     }
     ck_assert_uint_eq(asker.frames[4].len, 0);
-    ck_assert_uint_eq(number_in(asker.frames[3], "last_id"), id);
+    ck_assert_uint_eq(map_number(asker.frames[3], "last_id"), id);
     ck_assert(AWAIT(rig_stats(&rig).snapshot_requests == 1));
     ck_assert_uint_eq(rig_stats(&rig).snapshot_walks, 1);
     asker_close(&asker);

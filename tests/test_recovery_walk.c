@@ -2,7 +2,7 @@
 /* test_recovery_walk.c - snapshots: what they say, who shares a walk, and who is
  * left behind; and the status. */
 #include "alloc_fail.h"
-#include "mci_unpack.h"
+#include "recovery_map.h"
 #include "recovery_rig.h"
 #include "suite.h"
 
@@ -31,26 +31,6 @@ struct snapshot {
     bool is_refused;
     uint8_t seen[KEYS_MAX];
 };
-
-/* Maps of names and numbers. */
-static uint64_t number_in(struct mc_view map, const char *name)
-{
-    struct mci_unpack reader;
-    uint64_t found = UINT64_MAX;
-    mci_unpack_init(&reader, map);
-    uint32_t pairs = mci_unpack_map(&reader, 3, 6);
-    for (uint32_t i = 0; i < pairs; i++) {
-        struct mc_view key = mci_unpack_str(&reader, 64);
-        if (mc_view_equal(key, mc_view_str("backend_id"))) {
-            (void)mci_unpack_str(&reader, 128);
-            continue;
-        }
-        uint64_t value = mci_unpack_u64(&reader, UINT64_MAX);
-        found = mc_view_equal(key, mc_view_str(name)) ? value : found;
-    }
-    ck_assert_int_eq(mci_unpack_done(&reader), MCI_UNPACK_OK);
-    return found;
-}
 
 static void read_rows(struct snapshot *snapshot, struct mc_view payload)
 {
@@ -94,13 +74,13 @@ static void take(struct snapshot *snapshot,
     struct mc_view payload = message->frames[4];
     if (message->count == 6) {
         ck_assert_uint_eq(message->frames[5].len, 0);
-        ck_assert_uint_eq(number_in(payload, "epoch"), RECOVERY_RIG_EPOCH);
-        snapshot->last_id = number_in(payload, "last_id");
+        ck_assert_uint_eq(map_number(payload, "epoch"), RECOVERY_RIG_EPOCH);
+        snapshot->last_id = map_number(payload, "last_id");
         snapshot->has_ended = true;
     } else if (!snapshot->has_begun) {
-        ck_assert_uint_eq(number_in(payload, "epoch"), RECOVERY_RIG_EPOCH);
-        snapshot->first_id = number_in(payload, "first_id");
-        snapshot->tail_seq = number_in(payload, "tail_seq");
+        ck_assert_uint_eq(map_number(payload, "epoch"), RECOVERY_RIG_EPOCH);
+        snapshot->first_id = map_number(payload, "first_id");
+        snapshot->tail_seq = map_number(payload, "tail_seq");
         snapshot->has_begun = true;
     } else {
         read_rows(snapshot, payload);
@@ -442,11 +422,11 @@ START_TEST(status_tells_where_the_stream_stands)
     ck_assert_uint_eq(message.frames[1].len, 0);
     ck_assert(mc_view_equal(message.frames[2], mc_view_str("status")));
     struct mc_view map = message.frames[3];
-    ck_assert_uint_eq(number_in(map, "epoch"), RECOVERY_RIG_EPOCH);
-    ck_assert_uint_eq(number_in(map, "tail_seq"), 9);
-    ck_assert_uint_eq(number_in(map, "oldest_seq"), 5);
-    ck_assert_uint_eq(number_in(map, "last_id"), 12);
-    ck_assert_uint_eq(number_in(map, "keys"), 12);
+    ck_assert_uint_eq(map_number(map, "epoch"), RECOVERY_RIG_EPOCH);
+    ck_assert_uint_eq(map_number(map, "tail_seq"), 9);
+    ck_assert_uint_eq(map_number(map, "oldest_seq"), 5);
+    ck_assert_uint_eq(map_number(map, "last_id"), 12);
+    ck_assert_uint_eq(map_number(map, "keys"), 12);
     rig_tell(&rig, MCI_RECOVERY_BLOCKED); /* it comes again */
     ck_assert(!rig_give(&rig, &message));
     rig.now_ns += MCI_RECOVERY_RETRY_NS;
