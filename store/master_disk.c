@@ -126,6 +126,7 @@ static enum mc_err offload_turn(const struct turn *turn,
         }
         struct mci_label *mine = record->label;
         (*label)->data_type = mine->data_type;
+        (*label)->has_sums = mine->has_sums;
         (*label)->chain = mine->chain;
         record->label = *label;
         *label = mine;

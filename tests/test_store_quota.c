@@ -314,6 +314,48 @@ START_TEST(copies_are_charged_each_and_only_where_they_found_a_place)
 }
 END_TEST
 
+/* Sums take room wherever their object does, and are in no size that is told. */
+START_TEST(sums_are_charged_and_not_told_as_size)
+{
+    const struct mc_replicate_config config = {.checksum = true};
+    const uint64_t size = 2 * 65536 + 1;
+    open_rig(1 * MIB);
+    ck_assert_int_eq(set("t", 1 * MIB), MC_OK);
+    be("t");
+    rig.config = &config;
+    ck_assert_int_eq(rig_put(&rig, "a", size), MC_OK);
+    ck_assert_uint_eq(get("t").charged_bytes, size + 3 * 8);
+    ck_assert_uint_eq(rig_probe(&rig, "a").size, size);
+    rig.config = NULL;
+    struct mci_read_row row = rig_get(&rig, "a", false);
+    ck_assert_uint_eq(row.size, size);
+    ck_assert(row.has_sums);
+    ck_assert_int_eq(rig_offload(&rig, "a"), MC_OK); /* has another label */
+    ck_assert_uint_eq(rig_get(&rig, "a", false).size, size);
+    ck_assert(rig_get(&rig, "a", false).has_sums);
+    ck_assert_int_eq(rig_clear_replica(&rig, "a"), 0);
+    ck_assert_uint_eq(get("t").charged_bytes, 0);
+    ck_assert_uint_eq(rig_probe(&rig, "a").size, size);
+    struct mci_write_row promoted = rig_row("a", 0);
+    struct mci_call call = rig_call(&rig);
+    ck_assert_int_eq(mci_master_promote_start(rig.master, &call, &promoted, 1),
+                     MC_OK);
+    ck_assert_int_eq(promoted.err, MC_OK);
+    ck_assert_uint_eq(promoted.size, size);
+    ck_assert(promoted.has_sums);
+    ck_assert_uint_eq(get("t").charged_bytes, size + 3 * 8);
+    ck_assert_int_eq(mci_master_promote_end(rig.master, &call, &promoted, 1),
+                     MC_OK);
+    ck_assert_uint_eq(rig_get(&rig, "a", false).size, size);
+    ck_assert(rig_get(&rig, "a", false).has_sums);
+    ck_assert_int_eq(rig_upsert(&rig, "a", size), MC_OK);
+    ck_assert(!rig_get(&rig, "a", false).has_sums);
+    ck_assert_uint_eq(rig_get(&rig, "a", false).size, size);
+    ck_assert_uint_eq(get("t").charged_bytes, size);
+    close_rig();
+}
+END_TEST
+
 /* ---- threads --------------------------------------------------------------- */
 
 #define THREADS 4
@@ -383,6 +425,7 @@ int main(void)
     tcase_add_test(tcase, all_tenants_are_listed_page_by_page);
     tcase_add_test(tcase,
                    copies_are_charged_each_and_only_where_they_found_a_place);
+    tcase_add_test(tcase, sums_are_charged_and_not_told_as_size);
     tcase_add_test(tcase, no_crowd_gets_beyond_a_quota);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
