@@ -38,8 +38,14 @@ static inline unsigned control_told(const struct mci_read_row *row)
     return row->media | (row->has_sums ? CONTROL_HAS_SUMS : 0);
 }
 
-static inline void control_take_told(struct mci_read_row *row, unsigned told)
+/* The size of the row is known. One that no object has would make the room for
+ * its sums wrap. */
+static inline void control_take_told(struct mci_unpack *unpack,
+                                     struct mci_read_row *row, unsigned told)
 {
+    if ((told & CONTROL_HAS_SUMS) && row->size > MC_OBJECT_SIZE_MAX) {
+        mci_unpack_refuse(unpack, MCI_UNPACK_ERROR_RANGE);
+    }
     row->media = told & ~CONTROL_HAS_SUMS;
     row->has_sums = (told & CONTROL_HAS_SUMS) != 0;
 }

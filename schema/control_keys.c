@@ -179,7 +179,7 @@ void mci_read_row_unpack(struct mci_unpack *unpack, struct mci_read_row *row)
     uint32_t fields = control_fields(unpack, READ_FIELDS, NAMED_FIELDS);
     row->size = control_u64(unpack);
     row->version = control_u64(unpack);
-    control_take_told(row, control_u32(unpack));
+    control_take_told(unpack, row, control_u32(unpack));
     row->lease_left_ns = control_u64(unpack);
     row->place_count = control_read_places(unpack, row->places, row->grants);
     if (fields == NAMED_FIELDS) {

@@ -62,7 +62,7 @@ void mci_renewed_unpack(struct mci_unpack *unpack, struct mci_read_row *row)
     }
     control_array(unpack, RENEWED_FIELDS);
     row->size = control_u64(unpack);
-    control_take_told(row, control_u32(unpack));
+    control_take_told(unpack, row, control_u32(unpack));
     row->lease_left_ns = control_u64(unpack);
     row->place_count = control_read_places(unpack, row->places, row->grants);
     if (unpack->error != MCI_UNPACK_OK) {

@@ -494,6 +494,11 @@ START_TEST(a_read_row_keeps_its_fields)
     ck_assert_uint_eq(read.place_count, 0);
     ck_assert_uint_eq(read.size, 0);
     ck_assert(!read.has_sums);
+    row.size = MC_OBJECT_SIZE_MAX + 1; /* room for its sums might wrap */
+    mci_read_row_pack(control_rig_again(&rig), &row);
+    mci_read_row_unpack(control_rig_read(&rig), &read);
+    ck_assert_int_eq(rig.unpack.error, MCI_UNPACK_ERROR_RANGE);
+    ck_assert_int_eq(read.err, MC_ERR_INTERNAL_ERROR);
     control_rig_fini(&rig);
 }
 END_TEST
