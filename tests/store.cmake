@@ -49,6 +49,14 @@ foreach(proof events keys refusals faults sizes memory ranges buffers spans many
   mc_test(store client_${proof} SOURCES ${client_rig} LINK ${store_parts})
   mc_test_over_links(client_${proof})
 endforeach()
+# And with checksums in all that is written.
+foreach(room sessions session_crowd ranges spans)
+  add_test(NAME store.client_${room}.summed COMMAND test_client_${room})
+  get_test_property(store.client_${room} TIMEOUT timeout)
+  set_tests_properties(store.client_${room}.summed PROPERTIES
+    TIMEOUT ${timeout} ENVIRONMENT
+    "${MC_TEST_ENVIRONMENT};MC_CLIENT_LINK=tcp;MOONCAKE_STORE_CHECKSUM=1")
+endforeach()
 foreach(proof checksums session_sums)
   mc_test(store client_${proof} SOURCES ${client_rig} support/sums_rig.c
     LINK ${store_parts} TIMEOUT 180)
