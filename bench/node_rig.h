@@ -23,6 +23,7 @@ struct rig_opts {
     size_t row_bytes;
     size_t row_count; /* of a walk */
     bool is_put;
+    bool checksum; /* of all that is put */
 };
 
 struct rig {
@@ -276,7 +277,8 @@ static inline bool rig_open(struct rig *rig, const struct rig_opts *opts)
     rig->node = server_start_own("--node", master, bytes, &node_port);
     const struct mc_client_opts client = {.master = master,
                                           .segment_bytes = MC_NONE,
-                                          .transport = opts->transport};
+                                          .transport = opts->transport,
+                                          .checksum = opts->checksum};
     return rig->node > 0 && mc_client_open(&client, &rig->client) == MC_OK &&
            rig_await_node(rig) && (opts->is_put || rig_fill(rig));
 }
