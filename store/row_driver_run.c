@@ -12,6 +12,8 @@
 #include "mci_alloc.h"
 #include "row_driver.h"
 
+#define STOPPED_MS 4000 /* to revoke what was cancelled */
+
 struct part {
     struct mc_row_driver *driver;
     struct mc_row_op *op;
@@ -207,25 +209,31 @@ static void write_rows(struct part *part)
     answer_all(part);
 }
 
-/* What is not answered is asked again, or revoked: half of the time is for that. */
-static uint64_t end_deadline(const struct part *part)
+/* Half of the time is for asking again or revoking what is not answered; and what
+ * nobody wants any more is to be over soon. */
+static uint64_t finish_deadline(const struct part *part, bool is_revoke)
 {
+    const struct mci_work *work = &part->op->work;
     uint64_t now_ns = mci_clock_ns();
-    uint64_t deadline_ns = part->op->work.deadline_ns;
-    return deadline_ns > now_ns ? now_ns + (deadline_ns - now_ns) / 2
-                                : deadline_ns;
+    uint64_t deadline_ns = work->deadline_ns;
+    uint64_t soon_ns = mci_clock_deadline(now_ns, STOPPED_MS);
+    if (mci_work_stops(work) && soon_ns < deadline_ns) {
+        deadline_ns = soon_ns;
+    }
+    return is_revoke || deadline_ns <= now_ns
+               ? deadline_ns
+               : now_ns + (deadline_ns - now_ns) / 2;
 }
 
 static void finish_rows(struct part *part, bool is_revoke)
 {
-    const struct mci_put_finish finish = {
-        .client = part->driver->client,
-        .sessions = part->handles,
-        .count = part->picked_count,
-        .deadline_ns =
-            is_revoke ? part->op->work.deadline_ns : end_deadline(part),
-        .is_revoke = is_revoke,
-        .doubts_out = part->flags};
+    const struct mci_put_finish finish = {.client = part->driver->client,
+                                          .sessions = part->handles,
+                                          .count = part->picked_count,
+                                          .deadline_ns =
+                                              finish_deadline(part, is_revoke),
+                                          .is_revoke = is_revoke,
+                                          .doubts_out = part->flags};
     for (size_t k = 0; k < part->picked_count; k++) {
         part->flags[k] = part->ends[part->picked[k]].in_doubt;
     }

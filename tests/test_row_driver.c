@@ -146,6 +146,30 @@ START_TEST(rows_are_counted_by_reason)
 }
 END_TEST
 
+/* The contract lets a driver write into the slot; this one does not. */
+START_TEST(an_object_of_another_size_moves_no_byte)
+{
+    static const size_t sizes[] = {LEN - 1, LEN + 1};
+    struct mc_row_op *op = NULL;
+    struct mc_row_state states[4];
+    static uint8_t object[LEN + 1];
+    open_all(NULL);
+    for (size_t i = 0; i < 2; i++) {
+        memset(object, 7, sizeof object);
+        memset(memory, 9, sizeof memory);
+        ck_assert_int_eq(client_put(&rig, "b", object, sizes[i]), MC_OK);
+        ck_assert_int_eq(submit(MC_ROW_GET, &op), MC_OK);
+        await(op, states);
+        ck_assert_int_eq(states[1].reason, MC_ROW_REASON_WRONG_SIZE);
+        ck_assert(memory[0] == 9 &&
+                  memcmp(memory, memory + 1, sizeof memory - 1) == 0);
+        ck_assert_int_eq(mc_client_remove(rig.client, mc_view_str("b"), true),
+                         MC_OK);
+    }
+    close_all();
+}
+END_TEST
+
 /* Memory that other calls of the client use is given back later. */
 START_TEST(a_region_that_the_client_uses_stays)
 {
@@ -299,6 +323,7 @@ int main(void)
     tcase_add_test(tcase, options_over_their_limits_are_refused);
     tcase_add_test(tcase, a_put_is_tagged_with_its_session);
     tcase_add_test(tcase, rows_are_counted_by_reason);
+    tcase_add_test(tcase, an_object_of_another_size_moves_no_byte);
     tcase_add_test(tcase, a_region_that_the_client_uses_stays);
     tcase_add_test(tcase, a_driver_opens_whole_or_not_at_all);
     tcase_add_test(tcase, a_submit_takes_all_rows_or_none);

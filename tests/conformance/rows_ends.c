@@ -42,6 +42,7 @@ static void put_by_other(struct rows_kit *kit, const char *key)
 static bool hold(struct held *held, const struct moment *moment,
                  uint32_t timeout_ms)
 {
+    held->op = NULL;
     const struct mc_row_driver_opts opts = {.workers = 1, .close_ms = 300};
     kit_open(&held->kit, NULL, &opts);
     held->memory = kit_memory(&held->kit, LEN);
@@ -92,6 +93,38 @@ START_TEST(a_cancel_ends_what_is_under_way_once)
         kit_retire(&held.kit, &held.memory);
     }
     kit_close(&held.kit);
+}
+END_TEST
+
+/* The peer is silent, and the operation has a minute left. Bytes of a put that the
+ * network has may land. */
+START_TEST(a_cancel_does_not_wait_for_bytes)
+{
+    const struct moment *moment = &moments[_i];
+    struct held held;
+    struct mc_row_state state;
+    struct mc_row_driver_stats stats;
+    if (moment->step == ROWS_BYTES && hold(&held, moment, KIT_LONG_MS) &&
+        !rows_on->is_deaf(held.kit.world, moment->step)) {
+        uint64_t begun_ms = kit_now_ms();
+        mc_row_op_cancel(held.op);
+        kit_await(held.op, &state, 1);
+        ck_assert_uint_lt(kit_now_ms() - begun_ms, kit_ms(8000));
+        kit_expect(state, MC_ROW_REASON_ASKED);
+        ck_assert(state.remote_ended == (moment->kind == MC_ROW_GET));
+        kit_retire(&held.kit, &held.memory);
+        rows_on->lift(held.kit.world);
+        ck_assert(AWAIT((mc_row_driver_stat(held.kit.driver, &stats),
+                         stats.keys_written == 0)));
+        held.op = NULL;
+    }
+    if (moment->step == ROWS_BYTES) {
+        rows_on->lift(held.kit.world);
+        if (held.op) {
+            kit_await(held.op, &state, 1);
+        }
+        kit_close(&held.kit);
+    }
 }
 END_TEST
 
@@ -492,6 +525,7 @@ TCase *rows_ends_case(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, a_cancel_ends_what_is_under_way_once, 0,
                         MOMENTS);
+    tcase_add_loop_test(tcase, a_cancel_does_not_wait_for_bytes, 0, MOMENTS);
     tcase_add_loop_test(tcase, a_cancel_ends_what_has_not_begun_at_once, 0, 2);
     tcase_add_test(tcase, what_has_ended_is_not_cancelled);
     tcase_add_test(tcase, a_deadline_ends_what_waits);
