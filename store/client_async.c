@@ -151,7 +151,7 @@ static const struct mci_work_ops work_ops = {.run_gets = get_rows,
 
 /* ---- life ---------------------------------------------------------------- */
 
-static uint64_t or (uint64_t asked, uint64_t usual)
+static uint64_t or_usual(uint64_t asked, uint64_t usual)
 {
     return asked > 0 ? asked : usual;
 }
@@ -163,11 +163,12 @@ static enum mc_err make_pool(struct mc_async *async,
         .ops = &work_ops,
         .ctx = async,
         .name = "mckv-async",
-        .limits = {
-            .workers = (uint32_t) or (opts->workers, WORKERS),
-            .rows_max = (size_t) or (opts->rows_max, MC_ROWS_MAX),
-            .rows_per_part = (size_t) or (opts->rows_per_call, ROWS_PER_CALL),
-            .bytes_per_part = or (opts->bytes_per_call, BYTES_PER_CALL)}};
+        .limits = {.workers = (uint32_t)or_usual(opts->workers, WORKERS),
+                   .rows_max = (size_t)or_usual(opts->rows_max, MC_ROWS_MAX),
+                   .rows_per_part =
+                       (size_t)or_usual(opts->rows_per_call, ROWS_PER_CALL),
+                   .bytes_per_part =
+                       or_usual(opts->bytes_per_call, BYTES_PER_CALL)}};
     async->rows_max = pool_opts.limits.rows_max;
     return mci_work_pool_create(&pool_opts, &async->pool);
 }
