@@ -247,31 +247,74 @@ void mc_index_source_lost(struct mc_index *ix, struct mc_view backend)
 
 /* ---- engines ----------------------------------------------------------- */
 
+/* Names to ids for blocks that an engine holds; the chain's hashes and session
+ * are set. */
+static enum mc_index_result enter_engine(struct mc_index *ix,
+                                         const struct mc_index_engine *engine,
+                                         enum mc_tier tier,
+                                         struct index_chain *chain)
+{
+    struct index_owner_key owner = {engine->worker, engine->dp_rank, false};
+    if (!is_fit(engine->tenant) || !is_worker(engine->worker) ||
+        !is_fit(chain->session) || (unsigned)tier >= MC_TIER_COUNT) {
+        return MC_INDEX_INVALID;
+    }
+    if (chain->count == 0) {
+        return MC_INDEX_APPLIED;
+    }
+    chain->tenant = index_tenant_get(ix, engine->tenant);
+    if (!chain->tenant) {
+        count_add(&ix->counters.refused_nodes, 1);
+        return MC_INDEX_FULL;
+    }
+    chain->place = place_get(ix, chain->tenant, &owner, tier);
+    return chain->place ? MC_INDEX_APPLIED : MC_INDEX_FULL;
+}
+
 enum mc_index_result
 mc_index_engine_stored(struct mc_index *ix,
                        const struct mc_index_engine *engine, enum mc_tier tier,
                        const uint64_t *parent, const uint64_t *hashes,
                        size_t count, struct mc_view session)
 {
-    struct index_owner_key owner = {engine->worker, engine->dp_rank, false};
     struct index_chain chain = {0, parent, hashes, count, session, 0};
-    if (!is_fit(engine->tenant) || !is_worker(engine->worker) ||
-        !is_fit(session) || (unsigned)tier >= MC_TIER_COUNT) {
-        return done(ix, MC_INDEX_INVALID);
+    enum mc_index_result result = enter_engine(ix, engine, tier, &chain);
+    if (!result && count > 0) {
+        result = index_chain_apply(ix, &chain);
     }
-    if (count == 0) {
-        return done(ix, MC_INDEX_APPLIED);
+    return done(ix, result);
+}
+
+static enum mc_index_result
+hold_block(struct mc_index *ix, const struct index_chain *chain, uint64_t hash)
+{
+    uint32_t node = index_node_get(ix, chain->tenant, hash);
+    if (!node) {
+        return MC_INDEX_FULL;
     }
-    chain.tenant = index_tenant_get(ix, engine->tenant);
-    if (!chain.tenant) {
-        count_add(&ix->counters.refused_nodes, 1);
-        return done(ix, MC_INDEX_FULL);
+    index_node_keep(ix, node);
+    enum mc_index_result result = index_place_add(ix, node, chain->place)
+                                      ? MC_INDEX_APPLIED
+                                      : MC_INDEX_FULL;
+    enum mc_index_result lineage =
+        index_session_advance(ix, chain->tenant, chain->session, node);
+    settle(ix, node);
+    return result ? result : lineage;
+}
+
+enum mc_index_result mc_index_engine_held(struct mc_index *ix,
+                                          const struct mc_index_engine *engine,
+                                          enum mc_tier tier,
+                                          const uint64_t *hashes, size_t count,
+                                          struct mc_view session)
+{
+    struct index_chain chain = {0, NULL, hashes, count, session, 0};
+    enum mc_index_result result = enter_engine(ix, engine, tier, &chain);
+    for (size_t i = 0; chain.place && i < count; i++) {
+        enum mc_index_result one = hold_block(ix, &chain, hashes[i]);
+        result = result ? result : one;
     }
-    chain.place = place_get(ix, chain.tenant, &owner, tier);
-    if (!chain.place) {
-        return done(ix, MC_INDEX_FULL);
-    }
-    return done(ix, index_chain_apply(ix, &chain));
+    return done(ix, result);
 }
 
 void mc_index_engine_removed(struct mc_index *ix,

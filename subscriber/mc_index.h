@@ -127,6 +127,13 @@ mc_index_engine_stored(struct mc_index *index,
                        const struct mc_index_engine *engine, enum mc_tier tier,
                        const uint64_t *parent, const uint64_t *hashes,
                        size_t count, struct mc_view session);
+/* These blocks are held, each for itself: nothing is said about what precedes
+ * them. */
+enum mc_index_result mc_index_engine_held(struct mc_index *index,
+                                          const struct mc_index_engine *engine,
+                                          enum mc_tier tier,
+                                          const uint64_t *hashes, size_t count,
+                                          struct mc_view session);
 void mc_index_engine_removed(struct mc_index *index,
                              const struct mc_index_engine *engine,
                              enum mc_tier tier, const uint64_t *hashes,
