@@ -11,11 +11,15 @@
 #define BACKENDS_MAX 4096
 
 enum mc_err follower_init(struct follower *follower,
+                          const struct mc_source_opts *source,
                           uint64_t max_mirror_entries, uint64_t seed)
 {
     memset(follower, 0, sizeof *follower);
     cursor_init(&follower->cursor);
     follower->backends.seed = seed;
+    if (source && source->profile == MC_PROFILE_ENGINE) {
+        return engine_source_create(source, &follower->engine);
+    }
     if (max_mirror_entries == 0) {
         return MC_OK;
     }
@@ -25,6 +29,7 @@ enum mc_err follower_init(struct follower *follower,
 void follower_fini(struct follower *follower)
 {
     mirror_destroy(follower->mirror);
+    engine_source_destroy(follower->engine);
     name_pool_fini(&follower->backends);
     follower_forget_held(follower);
 }
@@ -111,6 +116,17 @@ static void count_event(struct follower *follower, enum mc_event_type type)
                    1);
 }
 
+/* An event was applied; true if the index refused it, the first time. */
+static bool note_applied(struct follower *follower, enum mc_event_type type,
+                         bool is_full)
+{
+    bool is_news = is_full && !follower->is_index_full;
+    follower->is_index_full |= is_full;
+    follower->is_dirty = true;
+    count_event(follower, type);
+    return is_news;
+}
+
 enum mc_err follower_apply(struct follower *follower,
                            const struct index_sink *sink,
                            const struct mc_event *event, enum follower_way way,
@@ -128,11 +144,22 @@ enum mc_err follower_apply(struct follower *follower,
     if (is_full && event->type == MC_EVENT_REMOVED) {
         return MC_ERR_NOMEM; /* it would go on to say that the block is there */
     }
-    *is_full_out = is_full && !follower->is_index_full;
-    follower->is_index_full |= is_full;
-    follower->is_dirty = true;
-    count_event(follower, event->type);
+    *is_full_out = note_applied(follower, event->type, is_full);
     return MC_OK;
+}
+
+enum mc_err follower_apply_engine(struct follower *follower,
+                                  const struct index_sink *sink,
+                                  const struct mc_engine_event *event,
+                                  uint32_t dp_rank, bool *is_full_out)
+{
+    bool is_full = false;
+    enum mc_err err =
+        engine_source_apply(follower->engine, sink, event, dp_rank, &is_full);
+    if (err == MC_OK) {
+        *is_full_out = note_applied(follower, event->type, is_full);
+    }
+    return err;
 }
 
 static void lose_backends(struct follower *follower,
@@ -151,6 +178,9 @@ bool follower_drop(struct follower *follower, const struct index_sink *sink)
 {
     follower->knows_all = false;
     lose_backends(follower, sink);
+    if (follower->engine) {
+        engine_source_lose(follower->engine, sink);
+    }
     if (follower->mirror) {
         mirror_clear(follower->mirror);
     }

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "cursor.h"
+#include "engine_source.h"
 #include "mc_subscriber.h"
 #include "mirror.h"
 #include "name_pool.h"
@@ -25,6 +26,12 @@ struct index_sink {
     bool (*removed)(void *ctx, const struct mc_event *event);
     void (*cleared)(void *ctx, const struct mc_event *event);
     void (*lost)(void *ctx, struct mc_view backend_id);
+    /* Events of engines. */
+    bool (*blocks_stored)(void *ctx, const struct mc_index_engine *engine,
+                          const struct engine_blocks *blocks);
+    void (*blocks_removed)(void *ctx, const struct mc_index_engine *engine,
+                           const struct engine_blocks *blocks);
+    void (*blocks_cleared)(void *ctx, const struct mc_index_engine *engine);
 };
 
 /* Written by the delivering thread alone, read by any: relaxed loads and
@@ -66,7 +73,8 @@ struct held_message {
 
 struct follower {
     struct cursor cursor;
-    struct mirror *mirror; /* NULL: none is kept */
+    struct mirror *mirror;        /* NULL: none is kept */
+    struct engine_source *engine; /* NULL: it is a store */
     struct name_pool backends;
     struct held_message held;
     bool is_dirty;      /* something was applied since it was dropped */
@@ -81,8 +89,10 @@ static inline void follower_count(_Atomic uint64_t *counter, uint64_t more)
     atomic_store_explicit(counter, now + more, memory_order_relaxed);
 }
 
-/* max_mirror_entries 0: no mirror. Errors: MC_ERR_NOMEM. */
+/* max_mirror_entries 0: no mirror, and an engine has none; source NULL: a store
+ * like any. Errors: MC_ERR_INVALID_PARAMS (names of an engine), MC_ERR_NOMEM. */
 MC_CHECK_RESULT enum mc_err follower_init(struct follower *follower,
+                                          const struct mc_source_opts *source,
                                           uint64_t max_mirror_entries,
                                           uint64_t seed);
 void follower_fini(struct follower *follower);
@@ -102,6 +112,12 @@ MC_CHECK_RESULT enum mc_err follower_apply(struct follower *follower,
                                            const struct mc_event *event,
                                            enum follower_way way,
                                            bool *is_full_out);
+
+/* The same for an event of an engine. Errors: MC_ERR_BUFFER_OVERFLOW (ranks). */
+MC_CHECK_RESULT enum mc_err
+follower_apply_engine(struct follower *follower, const struct index_sink *sink,
+                      const struct mc_engine_event *event, uint32_t dp_rank,
+                      bool *is_full_out);
 
 /* Lets go of all that the source holds; false if that is nothing. */
 bool follower_drop(struct follower *follower, const struct index_sink *sink);

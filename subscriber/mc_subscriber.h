@@ -28,6 +28,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "mc_engine_event.h"
 #include "mc_err.h"
 #include "mc_event.h"
 #include "mc_index.h"
@@ -78,6 +79,9 @@ struct mc_delivery {
     bool replaces;
     const struct mc_event_batch *batch;
     const struct mc_event *event;
+    const struct mc_engine_event *engine; /* of an engine, else NULL; then
+                                             `event` holds type, index, medium
+                                             and session, and nothing else */
 };
 
 typedef void (*mc_event_fn)(void *ctx, const struct mc_delivery *delivery);
@@ -86,8 +90,15 @@ typedef void (*mc_signal_fn)(void *ctx, const struct mc_signal *signal);
 typedef void (*mc_message_fn)(void *ctx, uint32_t source,
                               const struct mc_view *frames, size_t count);
 
-/* One publisher. Strings are copied. The backend ids of two sources should
- * differ: an index knows stores by them. */
+enum mc_source_profile {
+    MC_PROFILE_STORE = 0,
+    MC_PROFILE_ENGINE = 1 /* vLLM, SGLang */
+};
+
+/* One publisher. Strings are copied. The backend ids of two stores should
+ * differ, and the worker or rank of two engines: an index knows them by these.
+ * An engine has neither ids nor epochs, its numbers alone show what was missed;
+ * it has no mirror. */
 struct mc_source_opts {
     const char *endpoint; /* e.g. tcp://127.0.0.1:5557; NULL: injected only */
     const char *recovery_endpoint; /* not built yet: must be NULL */
@@ -96,6 +107,13 @@ struct mc_source_opts {
      * pair, "public KEY" and "secret KEY". Both or none. */
     const char *curve_server_key;
     const char *curve_key_file;
+    enum mc_source_profile profile;
+    /* Of an engine: its name in the index, needed, without ':' and '/'; the
+     * tenant of its blocks, NULL: "default"; its rank where messages name
+     * none. */
+    const char *worker;
+    const char *tenant;
+    uint32_t dp_rank;
 };
 
 /* sources needed; else all zero = the defaults. */
@@ -120,7 +138,8 @@ struct mc_subscriber_opts {
 
 /* Connects; never waits for a publisher to be there. The caller owns it and
  * ends it with mc_subscriber_close. Errors: MC_ERR_INVALID_PARAMS (no source, an
- * endpoint that ZeroMQ refuses, with a line in the log; keys that are none),
+ * endpoint that ZeroMQ refuses, with a line in the log; keys that are none; an
+ * engine's worker or tenant that an index would not take),
  * MC_ERR_FILE_OPEN_FAIL (the key file), MC_ERR_NOT_SUPPORTED (a recovery
  * endpoint), MC_ERR_NOMEM. */
 MC_CHECK_RESULT enum mc_err

@@ -28,8 +28,9 @@ struct letter {
 struct stream {
     struct stream_opts opts;
     struct follower *followers;
-    struct mc_event *events; /* max_events views */
-    bool *is_deferred;       /* per event: the index has not heard of it */
+    struct mc_event *events;               /* max_events views */
+    struct mc_engine_event *engine_events; /* beside them; NULL: no engines */
+    bool *is_deferred; /* per event: the index has not heard of it */
     enum phase phase;
     uint32_t source;
     uint64_t now_ns;
@@ -48,7 +49,17 @@ struct stream {
     struct mc_delivery delivery;
 };
 
-static bool create_parts(struct stream *stream)
+static bool has_engines(const struct stream_opts *opts)
+{
+    for (uint32_t i = 0; opts->sources && i < opts->source_count; i++) {
+        if (opts->sources[i].profile == MC_PROFILE_ENGINE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum mc_err create_parts(struct stream *stream)
 {
     const struct stream_opts *opts = &stream->opts;
     stream->events = mci_alloc(opts->max_events * sizeof *stream->events);
@@ -57,16 +68,24 @@ static bool create_parts(struct stream *stream)
     stream->followers =
         mci_calloc(opts->source_count, sizeof *stream->followers);
     if (!stream->events || !stream->is_deferred || !stream->followers) {
-        return false;
+        return MC_ERR_NOMEM;
     }
-    for (uint32_t i = 0; i < opts->source_count; i++) {
-        enum mc_err err = follower_init(&stream->followers[i],
-                                        opts->max_mirror_entries, opts->seed);
-        if (err != MC_OK) {
-            return false;
+    if (has_engines(opts)) {
+        stream->engine_events =
+            mci_alloc(opts->max_events * sizeof *stream->engine_events);
+        if (!stream->engine_events) {
+            return MC_ERR_NOMEM;
         }
     }
-    return true;
+    for (uint32_t i = 0; i < opts->source_count; i++) {
+        enum mc_err err = follower_init(
+            &stream->followers[i], opts->sources ? &opts->sources[i] : NULL,
+            opts->max_mirror_entries, opts->seed);
+        if (err != MC_OK) {
+            return err;
+        }
+    }
+    return MC_OK;
 }
 
 enum mc_err stream_create(const struct stream_opts *opts,
@@ -77,10 +96,12 @@ enum mc_err stream_create(const struct stream_opts *opts,
         return MC_ERR_NOMEM;
     }
     stream->opts = *opts;
-    if (!create_parts(stream)) {
+    enum mc_err err = create_parts(stream);
+    if (err != MC_OK) {
         stream_destroy(stream);
-        return MC_ERR_NOMEM;
+        return err;
     }
+    stream->opts.sources = NULL;
     *stream_out = stream;
     return MC_OK;
 }
@@ -96,6 +117,7 @@ void stream_destroy(struct stream *stream)
     }
     mci_free(stream->followers);
     mci_free(stream->is_deferred);
+    mci_free(stream->engine_events);
     mci_free(stream->events);
     mci_free(stream);
 }
@@ -330,6 +352,20 @@ static void judge(struct stream *stream)
     }
 }
 
+static enum mc_event_error read_frames(struct stream *stream,
+                                       struct mc_event_fault *fault_out)
+{
+    const struct engine_source *engine = follower_now(stream)->engine;
+    const struct letter *letter = &stream->letter;
+    if (engine) {
+        return engine_source_read(
+            engine, letter->frames, letter->count, stream->engine_events,
+            stream->events, stream->opts.max_events, &stream->batch, fault_out);
+    }
+    return mc_event_read(letter->frames, letter->count, stream->events,
+                         stream->opts.max_events, &stream->batch, fault_out);
+}
+
 static void read_message(struct stream *stream)
 {
     struct mc_event_fault fault = {.error = MC_EVENT_OK};
@@ -337,10 +373,7 @@ static void read_message(struct stream *stream)
     stream->pairs_from = 0;
     stream->is_judged = false;
     stream->is_second_try = false;
-    enum mc_event_error error = mc_event_read(
-        stream->letter.frames, stream->letter.count, stream->events,
-        stream->opts.max_events, &stream->batch, &fault);
-    if (error != MC_EVENT_OK) {
+    if (read_frames(stream, &fault) != MC_EVENT_OK) {
         refuse_message(stream, &fault);
         return;
     }
@@ -353,8 +386,13 @@ static enum follower_way way_of(struct stream *stream)
 {
     const struct mc_event *events = stream->events;
     uint32_t at = stream->at;
-    bool is_deferred = replacement_is_coming(events, stream->batch.count, at);
+    bool is_engine = follower_now(stream)->engine != NULL;
+    bool is_deferred =
+        !is_engine && replacement_is_coming(events, stream->batch.count, at);
     stream->is_deferred[at] = is_deferred;
+    if (is_engine) {
+        return FOLLOWER_PLAIN; /* blocks have no versions */
+    }
     if (is_deferred) {
         return FOLLOWER_DEFER;
     }
@@ -404,11 +442,17 @@ static void lack_room(struct stream *stream)
 /* Applies the event at `at`; true if it is to be handed out. */
 static bool apply_event(struct stream *stream)
 {
+    struct follower *follower = follower_now(stream);
     const struct mc_event *event = &stream->events[stream->at];
+    const struct mc_engine_event *engine =
+        follower->engine ? &stream->engine_events[stream->at] : NULL;
     enum follower_way way = way_of(stream);
     bool is_full = false;
-    enum mc_err err = follower_apply(follower_now(stream), &stream->opts.sink,
-                                     event, way, &is_full);
+    enum mc_err err =
+        engine ? follower_apply_engine(follower, &stream->opts.sink, engine,
+                                       stream->batch.dp_rank, &is_full)
+               : follower_apply(follower, &stream->opts.sink, event, way,
+                                &is_full);
     if (err != MC_OK) {
         lack_room(stream);
         return false;
@@ -421,6 +465,7 @@ static bool apply_event(struct stream *stream)
         .replaces = way == FOLLOWER_REPLACE,
         .batch = &stream->batch,
         .event = event,
+        .engine = engine,
     };
     pass_event(stream);
     return true;

@@ -19,8 +19,10 @@ struct stream;
 
 struct stream_opts {
     uint32_t source_count;
-    uint32_t max_events;         /* of one message */
-    uint64_t max_mirror_entries; /* per source; 0: no mirror */
+    const struct mc_source_opts *sources; /* borrowed for the call; NULL: stores
+                                             all */
+    uint32_t max_events;                  /* of one message */
+    uint64_t max_mirror_entries;          /* per source; 0: no mirror */
     uint64_t seed;
     struct index_sink sink;
     mc_event_fn on_event; /* any may be NULL */
@@ -29,6 +31,7 @@ struct stream_opts {
     void *ctx;
 };
 
+/* Errors: MC_ERR_INVALID_PARAMS (names of an engine), MC_ERR_NOMEM. */
 MC_CHECK_RESULT enum mc_err stream_create(const struct stream_opts *opts,
                                           struct stream **stream_out);
 void stream_destroy(struct stream *stream); /* NULL is fine */

@@ -77,6 +77,33 @@ static void index_lost(void *ctx, struct mc_view backend_id)
     mc_index_source_lost(ctx, backend_id);
 }
 
+static bool index_blocks_stored(void *ctx, const struct mc_index_engine *engine,
+                                const struct engine_blocks *blocks)
+{
+    if (blocks->is_unordered) {
+        return mc_index_engine_held(ctx, engine, blocks->tier, blocks->hashes,
+                                    blocks->count,
+                                    blocks->session) != MC_INDEX_FULL;
+    }
+    return mc_index_engine_stored(ctx, engine, blocks->tier, blocks->parent,
+                                  blocks->hashes, blocks->count,
+                                  blocks->session) != MC_INDEX_FULL;
+}
+
+static void index_blocks_removed(void *ctx,
+                                 const struct mc_index_engine *engine,
+                                 const struct engine_blocks *blocks)
+{
+    mc_index_engine_removed(ctx, engine, blocks->tier, blocks->hashes,
+                            blocks->count);
+}
+
+static void index_blocks_cleared(void *ctx,
+                                 const struct mc_index_engine *engine)
+{
+    mc_index_engine_cleared(ctx, engine);
+}
+
 static struct index_sink sink_of(struct mc_index *index)
 {
     if (!index) {
@@ -89,6 +116,9 @@ static struct index_sink sink_of(struct mc_index *index)
         .removed = index_removed,
         .cleared = index_cleared,
         .lost = index_lost,
+        .blocks_stored = index_blocks_stored,
+        .blocks_removed = index_blocks_removed,
+        .blocks_cleared = index_blocks_cleared,
     };
 }
 
@@ -102,6 +132,9 @@ static enum mc_err check_opts(const struct mc_subscriber_opts *opts)
         return MC_ERR_INVALID_PARAMS;
     }
     for (size_t i = 0; i < opts->source_count; i++) {
+        if ((unsigned)opts->sources[i].profile > MC_PROFILE_ENGINE) {
+            return MC_ERR_INVALID_PARAMS;
+        }
         if (opts->sources[i].recovery_endpoint) {
             return MC_ERR_NOT_SUPPORTED;
         }
@@ -116,6 +149,7 @@ static enum mc_err open_stream(struct mc_subscriber *subscriber,
                                                 : MIRROR_ENTRIES_DEFAULT;
     struct stream_opts stream = {
         .source_count = (uint32_t)opts->source_count,
+        .sources = opts->sources,
         .max_events = opts->max_message_events ? opts->max_message_events
                                                : MC_EVENT_COUNT_MAX,
         .max_mirror_entries = opts->no_mirror ? 0 : entries,

@@ -2,6 +2,8 @@
 foreach(room cursor mirror stream source)
   mc_test(subscriber ${room} LINK mc_subscriber mckv-base PkgConfig::ZMQ)
 endforeach()
+mc_test(subscriber engine_source
+  LINK mckv-subscriber mckv-base PkgConfig::MSGPACK)
 mc_test(subscriber subscriber SOURCES support/vectors.c
   LINK mc_subscriber mckv-base PkgConfig::ZMQ PkgConfig::JSONC)
 
