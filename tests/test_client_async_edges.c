@@ -131,11 +131,12 @@ START_TEST(ranges_that_are_read)
     for (size_t i = 0; i < (size_t)PAIRS; i++) {
         uint64_t offset = edges[i / EDGES];
         uint64_t len = edges[i % EDGES];
-        const struct mc_fragment around = {piece(0), 0, SIZE};
+        const struct mc_fragment before = {piece(0), 0, SIZE};
+        const struct mc_fragment after = {piece(3), 0, SIZE};
         const struct mc_fragment tested[] = {{piece(1), offset, len},
                                              {piece(2), 1, 10}};
         const struct mc_fragments lists[ROWS] = {
-            {&around, 1}, {tested, 2}, {&around, 1}};
+            {&before, 1}, {tested, 2}, {&after, 1}};
         const struct mc_async_rows rows = {.kind = MC_ASYNC_READ,
                                            .count = ROWS,
                                            .results = results,
@@ -150,7 +151,7 @@ START_TEST(ranges_that_are_read)
         expect_piece(0, value, SIZE);
         expect_piece(1, value + (is_sound ? offset : 0), is_sound ? len : 0);
         expect_piece(2, value + 1, is_sound ? 10 : 0);
-        expect_piece(3, value, 0);
+        expect_piece(3, value, SIZE);
     }
     mc_client_get_sessions_close(rig.client, sessions, ROWS);
     close_rig();
@@ -232,10 +233,11 @@ START_TEST(objects_into_two_spans)
     for (size_t i = 0; i < (size_t)PAIRS; i++) {
         uint64_t first = edges[i / EDGES];
         uint64_t second = edges[i % EDGES];
-        const struct mc_span around = {piece(0), SIZE};
+        const struct mc_span before = {piece(0), SIZE};
+        const struct mc_span after = {piece(3), SIZE};
         const struct mc_span tested[] = {{piece(1), first}, {piece(2), second}};
         const struct mc_spans lists[ROWS] = {
-            {&around, 1}, {tested, 2}, {&around, 1}};
+            {&before, 1}, {tested, 2}, {&after, 1}};
         const struct mc_async_rows rows = {.kind = MC_ASYNC_GET,
                                            .count = ROWS,
                                            .results = results,
@@ -250,7 +252,7 @@ START_TEST(objects_into_two_spans)
         expect_piece(0, value, SIZE);
         expect_piece(1, value, is_sound ? to_first : 0);
         expect_piece(2, value + to_first, is_sound ? SIZE - to_first : 0);
-        expect_piece(3, value, 0);
+        expect_piece(3, value, SIZE);
     }
     close_rig();
 }
