@@ -6,10 +6,9 @@
  * or ranges of sessions. Submitting returns at once; later the operation
  * completes, once, and is taken, by poll or by wait. Its rows go in parts, of
  * bounded rows and bytes, to whichever worker is free: gets before puts, but after
- * four parts of gets a put that waits goes; puts never have all of several workers.
- * Puts
- * of one operation go in the order of its rows; gets of one may go at the same
- * time, so where their memory overlaps it holds a mixture.
+ * four parts of gets a put that waits goes; puts never have all of several
+ * workers. Puts of one operation go in the order of its rows; gets of one may go
+ * at the same time, so where their memory overlaps it holds a mixture.
  *
  * Each operation has a deadline, and can be canceled. Either way it completes
  * soon, and no thread touches its memory any more:
