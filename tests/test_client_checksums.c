@@ -333,17 +333,19 @@ END_TEST
 START_TEST(bytes_of_another_object_do_not_pass)
 {
     const struct mc_view twin = {"twin", 4};
+    const size_t placed = mci_placed_bytes(BLOCK + 1, true);
     start();
     put(BLOCK + 1, &summed);
     ck_assert_int_eq(mc_client_put(rig.client, twin, value, BLOCK + 1, &summed),
                      MC_OK);
     uint8_t *mine = copy_of(key, 0);
-    const uint8_t *its = copy_of(twin, 0);
-    ck_assert_mem_eq(mine, its, BLOCK + 1);
-    ck_assert_mem_ne(mine + BLOCK + 1, its + BLOCK + 1, 8);
-    memcpy(mine, its, mci_placed_bytes(BLOCK + 1, true));
+    overwrite(got, mine, placed);
+    overwrite(got + placed, copy_of(twin, 0), placed);
+    ck_assert_mem_eq(got, got + placed, BLOCK + 1);
+    ck_assert_mem_ne(got + BLOCK + 1, got + placed + BLOCK + 1, 8);
+    overwrite(mine, got + placed, placed);
     ck_assert_int_eq(by_get(0), MC_ERR_CHECKSUM_MISMATCH);
-    memset(mine, 0, mci_placed_bytes(BLOCK + 1, true)); /* lost memory */
+    overwrite(mine, NULL, placed); /* lost memory */
     ck_assert_int_eq(by_get(0), MC_ERR_CHECKSUM_MISMATCH);
     stop();
 }
@@ -361,7 +363,7 @@ START_TEST(a_session_reads_its_version_whatever_the_key_has_now)
     put(len, NULL);
     ck_assert_int_eq(read_session(session, BLOCK, BLOCK + 7), BLOCK + 7);
     ck_assert_uint_eq(stats().checked_blocks, 3);
-    mine[2 * BLOCK] ^= 1;
+    overwrite(mine + 2 * BLOCK, NULL, 1);
     ck_assert_int_eq(read_session(session, BLOCK, BLOCK + 7),
                      MC_ERR_CHECKSUM_MISMATCH);
     ck_assert_int_eq(read_session(session, BLOCK, BLOCK), BLOCK);

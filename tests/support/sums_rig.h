@@ -30,6 +30,9 @@ void stop(void);
 bool join_other(void);
 
 uint8_t *copy_of(struct mc_view of, uint32_t i);
+/* As if memory had gone bad, behind the back of whoever serves it: TSan is not
+ * to see it. from NULL: zeros. */
+void overwrite(uint8_t *at, const uint8_t *from, size_t len);
 /* Of the key; once more puts it right. Offsets from its size on are those of its
  * sums. */
 void spoil(uint32_t copy, uint64_t offset);
