@@ -190,8 +190,8 @@ enum mc_err engine_source_apply(struct engine_source *source,
         mc_engine_event_hashes(event, source->hashes, MC_EVENT_BLOCKS_MAX);
     if (event->type == MC_EVENT_STORED) {
         *is_full_out = !sink->blocks_stored(sink->ctx, &engine, &blocks);
-    } else {
-        sink->blocks_removed(sink->ctx, &engine, &blocks);
+    } else if (!sink->blocks_removed(sink->ctx, &engine, &blocks)) {
+        return MC_ERR_NOMEM; /* it would go on to say that they are there */
     }
     return MC_OK;
 }

@@ -43,7 +43,8 @@ MC_CHECK_RESULT enum mc_event_error engine_source_read(
     struct mc_event_fault *fault_out);
 
 /* Tells the index. *is_full_out: it had no room for a block. Errors:
- * MC_ERR_BUFFER_OVERFLOW (ranks), nothing was told then. */
+ * MC_ERR_BUFFER_OVERFLOW (ranks), nothing was told then; MC_ERR_NOMEM, the
+ * index could not take a block out. */
 MC_CHECK_RESULT enum mc_err
 engine_source_apply(struct engine_source *source, const struct index_sink *sink,
                     const struct mc_engine_event *event, uint32_t dp_rank,

@@ -29,7 +29,7 @@ struct index_sink {
     /* Events of engines. */
     bool (*blocks_stored)(void *ctx, const struct mc_index_engine *engine,
                           const struct engine_blocks *blocks);
-    void (*blocks_removed)(void *ctx, const struct mc_index_engine *engine,
+    bool (*blocks_removed)(void *ctx, const struct mc_index_engine *engine,
                            const struct engine_blocks *blocks);
     void (*blocks_cleared)(void *ctx, const struct mc_index_engine *engine);
 };
@@ -113,7 +113,8 @@ MC_CHECK_RESULT enum mc_err follower_apply(struct follower *follower,
                                            enum follower_way way,
                                            bool *is_full_out);
 
-/* The same for an event of an engine. Errors: MC_ERR_BUFFER_OVERFLOW (ranks). */
+/* The same for an event of an engine. Errors: MC_ERR_BUFFER_OVERFLOW (ranks),
+ * MC_ERR_NOMEM. */
 MC_CHECK_RESULT enum mc_err
 follower_apply_engine(struct follower *follower, const struct index_sink *sink,
                       const struct mc_engine_event *event, uint32_t dp_rank,

@@ -94,11 +94,10 @@ static enum mc_index_result apply_engine_removed(struct mc_index *index,
     struct mc_index_engine engine = engine_of(fields);
     enum mc_tier tier = tier_of(fields);
     index_fields_hashes(fields, "hashes");
-    if (fields->err == MC_OK) {
-        mc_index_engine_removed(index, &engine, tier, fields->hashes,
-                                fields->hash_count);
-    }
-    return MC_INDEX_APPLIED;
+    return fields->err == MC_OK
+               ? mc_index_engine_removed(index, &engine, tier, fields->hashes,
+                                         fields->hash_count)
+               : MC_INDEX_APPLIED;
 }
 
 static enum mc_index_result apply_engine_cleared(struct mc_index *index,

@@ -317,21 +317,22 @@ enum mc_index_result mc_index_engine_held(struct mc_index *ix,
     return done(ix, result);
 }
 
-void mc_index_engine_removed(struct mc_index *ix,
-                             const struct mc_index_engine *engine,
-                             enum mc_tier tier, const uint64_t *hashes,
-                             size_t count)
+enum mc_index_result
+mc_index_engine_removed(struct mc_index *ix,
+                        const struct mc_index_engine *engine, enum mc_tier tier,
+                        const uint64_t *hashes, size_t count)
 {
     struct index_owner_key owner = {engine->worker, engine->dp_rank, false};
     uint32_t place = place_find(ix, engine->tenant, &owner, tier);
     uint32_t tenant = place ? index_tenant_find(ix, engine->tenant) : 0;
+    enum mc_index_result result = MC_INDEX_APPLIED;
     for (size_t i = 0; tenant && i < count; i++) {
         uint32_t node = index_node_find(ix, tenant, hashes[i]);
-        if (node) {
-            (void)index_place_remove(ix, node, place); /* counted */
+        if (node && !index_place_remove(ix, node, place)) {
+            result = MC_INDEX_FULL;
         }
     }
-    (void)done(ix, MC_INDEX_APPLIED);
+    return done(ix, result);
 }
 
 void mc_index_engine_cleared(struct mc_index *ix,

@@ -134,10 +134,11 @@ enum mc_index_result mc_index_engine_held(struct mc_index *index,
                                           enum mc_tier tier,
                                           const uint64_t *hashes, size_t count,
                                           struct mc_view session);
-void mc_index_engine_removed(struct mc_index *index,
-                             const struct mc_index_engine *engine,
-                             enum mc_tier tier, const uint64_t *hashes,
-                             size_t count);
+/* MC_INDEX_FULL: a block is still taken to be held. */
+enum mc_index_result
+mc_index_engine_removed(struct mc_index *index,
+                        const struct mc_index_engine *engine, enum mc_tier tier,
+                        const uint64_t *hashes, size_t count);
 void mc_index_engine_cleared(struct mc_index *index,
                              const struct mc_index_engine *engine);
 /* All ranks, tiers and tenants of a worker. */

@@ -90,12 +90,12 @@ static bool index_blocks_stored(void *ctx, const struct mc_index_engine *engine,
                                   blocks->session) != MC_INDEX_FULL;
 }
 
-static void index_blocks_removed(void *ctx,
+static bool index_blocks_removed(void *ctx,
                                  const struct mc_index_engine *engine,
                                  const struct engine_blocks *blocks)
 {
-    mc_index_engine_removed(ctx, engine, blocks->tier, blocks->hashes,
-                            blocks->count);
+    return mc_index_engine_removed(ctx, engine, blocks->tier, blocks->hashes,
+                                   blocks->count) != MC_INDEX_FULL;
 }
 
 static void index_blocks_cleared(void *ctx,

@@ -70,6 +70,37 @@ static void hear_lost(void *ctx, struct mc_view backend_id)
     say(ctx, "[lose ", backend_id, "]");
 }
 
+static void say_blocks(struct rig *rig, const char *sign,
+                       const struct mc_index_engine *engine, size_t count)
+{
+    char text[32];
+    (void)snprintf(text, sizeof text, " %zu]", count);
+    say(rig, sign, engine->worker, text);
+}
+
+static bool hear_blocks_stored(void *ctx, const struct mc_index_engine *engine,
+                               const struct engine_blocks *blocks)
+{
+    struct rig *rig = ctx;
+    say_blocks(rig, "[+", engine, blocks->count);
+    return !rig->is_index_full;
+}
+
+static bool hear_blocks_removed(void *ctx, const struct mc_index_engine *engine,
+                                const struct engine_blocks *blocks)
+{
+    struct rig *rig = ctx;
+    say_blocks(rig, "[-", engine, blocks->count);
+    bool is_stuck = rig->is_index_stuck;
+    rig->is_index_stuck = false;
+    return !is_stuck;
+}
+
+static void hear_blocks_cleared(void *ctx, const struct mc_index_engine *engine)
+{
+    say_blocks(ctx, "[clear ", engine, 0);
+}
+
 /* What the mirror holds must be as of this very event. */
 static void check_prefix(struct rig *rig, const struct mc_event *event)
 {
@@ -132,7 +163,10 @@ static struct stream_opts opts_of(struct rig *rig)
                  .replaced = hear_replaced,
                  .removed = hear_removed,
                  .cleared = hear_cleared,
-                 .lost = hear_lost},
+                 .lost = hear_lost,
+                 .blocks_stored = hear_blocks_stored,
+                 .blocks_removed = hear_blocks_removed,
+                 .blocks_cleared = hear_blocks_cleared},
         .on_event = on_event,
         .on_signal = on_signal,
         .ctx = rig,
@@ -657,6 +691,48 @@ START_TEST(a_block_that_the_index_cannot_take_out_takes_all_with_it)
 }
 END_TEST
 
+static void feed_engine(struct rig *rig, uint8_t seq, const char *event,
+                        size_t len)
+{
+    static const char head[] = "\x92\x01\x91";
+    uint8_t seq_bytes[8] = {0, 0, 0, 0, 0, 0, 0, seq};
+    uint8_t payload[64];
+    ck_assert_uint_lt(len, sizeof payload - 3);
+    memcpy(payload, head, 3);
+    memcpy(payload + 3, event, len);
+    struct mc_view frames[3] = {mc_view_make("", 0), mc_view_make(seq_bytes, 8),
+                                mc_view_make(payload, len + 3)};
+    feed_frames(rig, 1, frames, 3);
+}
+
+START_TEST(an_engine_loses_all_with_a_block_that_the_index_keeps)
+{
+    static const char stored[] = "\x93\xab"
+                                 "BlockStored\x92\x01\x02\xc0";
+    static const char removed[] = "\x92\xac"
+                                  "BlockRemoved\x91\x02";
+    struct rig *rig = calloc(1, sizeof *rig);
+    ck_assert_ptr_nonnull(rig);
+    struct mc_source_opts sources[2] = {
+        {.endpoint = NULL},
+        {.profile = MC_PROFILE_ENGINE, .worker = "w0"},
+    };
+    struct stream_opts opts = opts_of(rig);
+    opts.sources = sources;
+    rig_make_with(&opts);
+    feed_engine(rig, 1, stored, sizeof stored - 1);
+    check_log(rig, "epoch 0 0 [+w0 2] + ");
+    rig->is_index_stuck = true;
+    feed_engine(rig, 2, removed, sizeof removed - 1);
+    check_log(rig, "[-w0 1] [clear w0 0] stale [-w0 1] - ");
+    rig->is_index_full = true;
+    feed_engine(rig, 3, stored, sizeof stored - 1);
+    feed_engine(rig, 4, stored, sizeof stored - 1);
+    check_log(rig, "[+w0 2] + degraded ok [+w0 2] + ");
+    rig_free(rig);
+}
+END_TEST
+
 START_TEST(creating_without_memory_leaves_nothing_behind)
 {
     struct alloc_fail fail;
@@ -821,6 +897,8 @@ int main(void)
     tcase_add_test(memory, a_full_index_is_told_once);
     tcase_add_test(memory,
                    a_block_that_the_index_cannot_take_out_takes_all_with_it);
+    tcase_add_test(memory,
+                   an_engine_loses_all_with_a_block_that_the_index_keeps);
     tcase_add_test(memory, creating_without_memory_leaves_nothing_behind);
     suite_add_tcase(suite, memory);
     TCase *sources = tcase_create("sources");
