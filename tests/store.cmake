@@ -121,7 +121,8 @@ mc_test(store row_driver SOURCES ${client_rig} LINK ${store_parts})
 mc_test_over_links(row_driver)
 # The suite of row drivers, over our own: docs/row_driver.md.
 set(conformance conformance/rows_kit.c conformance/rows_basic.c
-  conformance/rows_limits.c conformance/rows_ends.c conformance/rows_faults.c)
+  conformance/rows_limits.c conformance/rows_ends.c conformance/rows_crowd.c
+  conformance/rows_faults.c)
 mc_test(store row_conformance TIMEOUT 300
   SOURCES ${conformance} conformance/rows_worlds.c conformance/rows_embedded.c
     conformance/rows_process.c ${client_rig} ${ctl_proxy} support/data_proxy.c

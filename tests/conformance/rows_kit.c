@@ -18,6 +18,7 @@ int rows_suite(const struct rows_harness *harness)
     suite_add_tcase(suite, rows_basic_case());
     suite_add_tcase(suite, rows_limits_case());
     suite_add_tcase(suite, rows_ends_case());
+    suite_add_tcase(suite, rows_crowd_case());
     suite_add_tcase(suite, rows_faults_case());
     return suite_run(suite);
 }

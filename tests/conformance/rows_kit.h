@@ -76,5 +76,6 @@ bool kit_strike(struct rows_kit *kit, enum rows_blow blow);
 TCase *rows_basic_case(void);
 TCase *rows_limits_case(void);
 TCase *rows_ends_case(void);
+TCase *rows_crowd_case(void);
 TCase *rows_faults_case(void);
 #endif
