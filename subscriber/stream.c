@@ -386,14 +386,12 @@ static enum follower_way way_of(struct stream *stream)
 {
     const struct mc_event *events = stream->events;
     uint32_t at = stream->at;
-    bool is_engine = follower_now(stream)->engine != NULL;
-    bool is_deferred =
-        !is_engine && replacement_is_coming(events, stream->batch.count, at);
-    stream->is_deferred[at] = is_deferred;
-    if (is_engine) {
+    stream->is_deferred[at] = false;
+    if (follower_now(stream)->engine) {
         return FOLLOWER_PLAIN; /* blocks have no versions */
     }
-    if (is_deferred) {
+    if (replacement_is_coming(events, stream->batch.count, at)) {
+        stream->is_deferred[at] = true;
         return FOLLOWER_DEFER;
     }
     uint32_t removed = 0;

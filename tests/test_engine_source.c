@@ -283,12 +283,14 @@ START_TEST(events_of_an_engine_change_what_the_index_holds)
     expect(rig, "stored removed ");
     ck_assert_uint_eq(held_by_w0(rig), 1);
     ck_assert_uint_eq(head_of(rig, "t"), 4);
+    /* Two changes, and no replacement of one thing by another. */
+    put_removed(rig, 1, NULL, 0);
     put_stored(rig, &chain);
     publish(rig, 0, 2, 0);
     ck_assert_uint_eq(held_by_w0(rig), 4);
     put_tag(rig, "AllBlocksCleared");
     publish(rig, 0, 3, 0);
-    expect(rig, "stored cleared ");
+    expect(rig, "removed stored cleared ");
     ck_assert_uint_eq(held_by_w0(rig), 0);
     ck_assert_uint_eq(head_of(rig, "s"), 3);
     rig_free(rig);
