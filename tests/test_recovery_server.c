@@ -58,6 +58,7 @@ static struct mc_publisher_opts asked_opts(void)
     struct mc_publisher_opts opts = rig_opts();
     opts.replay_endpoint = "tcp://127.0.0.1:*";
     opts.topic = "t@m";
+    opts.heartbeat_ms = UINT64_MAX; /* no number but those of the test */
     return opts;
 }
 
