@@ -307,7 +307,9 @@ size_t mc_engine_event_hashes(const struct mc_engine_event *event,
     const uint8_t *at = event->hashes.data;
     const uint8_t *end = at + event->hashes.len;
     for (size_t i = 0; i < event->hash_count && i < capacity; i++) {
-        struct token token;
+        /* Set, because a reader of this line does not see that the bytes have
+         * been walked. */
+        struct token token = {0, at, TOKEN_NIL};
         token_read(at, end, &token);
         hashes_out[i] = engine_hash_of(&token);
         at = token_end(&token);
