@@ -55,7 +55,7 @@ struct mc_signal {
     uint32_t source;  /* index into opts.sources */
     uint64_t from_id; /* gap: ids from..to were missed; 0..0: not known.
                                epoch: ids from..to came before us and are not
-                               known; 0..0: none did */
+                               known; 0..0: none did, or it has no ids */
     uint64_t to_id;
     uint64_t from_seq; /* gap: sequence numbers from..to were missed; 0..0:
                                the ids alone show it */
