@@ -223,7 +223,8 @@ void mc_row_op_cancel(struct mc_row_op *op);
 MC_CHECK_RESULT enum mc_err mc_row_op_wait(struct mc_row_op *op,
                                            uint32_t timeout_ms);
 /* The operation is gone; poll does not name it any more, and nobody is called for
- * it after this returned, but by calls that have begun. NULL is fine. Errors:
+ * it after this returned; called from on_change it does not wait for calls that
+ * have begun. NULL is fine. Errors:
  * MC_ERR_UNAVAILABLE_IN_CURRENT_STATUS (it has rows that have not ended). */
 MC_CHECK_RESULT enum mc_err mc_row_op_release(struct mc_row_op *op);
 

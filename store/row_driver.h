@@ -4,7 +4,8 @@
  * An operation is a work of the pool (work_pool.h); its rows are what the pool
  * cuts in parts. A part goes through the stages of row_outcome.h on the thread
  * that runs it; then its rows end, all under the lock at once, and whoever wants
- * to know is told. An operation has two references, its user's and the pool's.
+ * to know is told. An operation has two references, its user's and the pool's, and
+ * one for each telling.
  *
  * A key that a put has is claimed, from before the store is asked until it is
  * known what became of it. A claim whose session could not be ended nor revoked is

@@ -8,21 +8,8 @@
 
 /* ---- telling -------------------------------------------------------------------- */
 
-/* What this thread is being told of, innermost first: a call may cause others. */
-struct telling {
-    const struct mc_row_op *op;
-    const struct telling *outer;
-};
-static _Thread_local const struct telling *told_here;
-
-static uint32_t tellings_here(const struct mc_row_op *op)
-{
-    uint32_t count = 0;
-    for (const struct telling *at = told_here; at; at = at->outer) {
-        count += at->op == op;
-    }
-    return count;
-}
+/* How many calls of on_change this thread is in: one may cause others. */
+static _Thread_local uint32_t told_depth;
 
 /* The lock is held. */
 static void note_change(struct mc_row_op *op)
@@ -40,17 +27,18 @@ static void note_change(struct mc_row_op *op)
     }
 }
 
-/* Begun under the lock, so that a release waits for it. */
+/* Begun under the lock, so that a release waits for it; with a reference of its
+ * own, for those that do not. */
 static void tell(struct mc_row_op *op)
 {
     struct mc_row_driver *driver = op->driver;
-    const struct telling telling = {.op = op, .outer = told_here};
-    told_here = &telling;
+    told_depth++;
     driver->opts.on_change(driver->opts.ctx, op->ctx);
-    told_here = telling.outer;
+    told_depth--;
     mci_rows_lock(driver);
     op->telling--;
     (void)pthread_cond_broadcast(&driver->ended);
+    mci_row_op_drop(op);
     mci_rows_unlock(driver);
 }
 
@@ -105,6 +93,7 @@ static void unlock_and_tell(struct mc_row_op *op)
     bool is_told = driver->opts.on_change != NULL;
     note_change(op);
     op->telling += is_told;
+    op->refs += is_told;
     mci_rows_unlock(driver);
     if (is_told) {
         tell(op);
@@ -207,7 +196,8 @@ enum mc_err mc_row_op_release(struct mc_row_op *op)
     if (was_changed && mci_list_is_empty(&driver->changed)) {
         mci_bell_silence(&driver->bell);
     }
-    while (op->telling > tellings_here(op)) {
+    /* Two that are told could wait for each other. */
+    while (op->telling > 0 && told_depth == 0) {
         (void)pthread_cond_wait(&driver->ended, &driver->lock);
     }
     mci_row_op_drop(op);

@@ -376,6 +376,50 @@ START_TEST(who_is_told_may_call)
 }
 END_TEST
 
+/* Two calls at a time, each of which releases the operation that the other one is
+ * told of. */
+struct pair {
+    struct rows_kit kit;
+    struct mc_row_op *ops[2];
+    int indices[2];
+    _Atomic unsigned told;
+    _Atomic unsigned released;
+};
+
+static void release_other(void *ctx, void *op_ctx)
+{
+    struct pair *pair = ctx;
+    int other = 1 - *(int *)op_ctx;
+    atomic_fetch_add(&pair->told, 1);
+    ck_assert(AWAIT(atomic_load(&pair->told) == 2));
+    ck_assert_int_eq(mc_row_op_release(pair->ops[other]), MC_OK);
+    atomic_fetch_add(&pair->released, 1);
+}
+
+START_TEST(two_who_are_told_may_release_each_others)
+{
+    static struct pair pair = {.indices = {0, 1}};
+    const struct mc_row_driver_opts opts = {
+        .workers = 2, .on_change = release_other, .ctx = &pair};
+    kit_open(&pair.kit, NULL, &opts);
+    struct rows_memory memory = kit_memory(&pair.kit, LEN);
+    const struct mc_row_span span = {memory.region, 0, LEN};
+    const struct mc_row row = kit_row("none", &span);
+    for (int i = 0; i < 2; i++) {
+        const struct mc_row_request request = {.kind = MC_ROW_GET,
+                                               .rows = &row,
+                                               .count = 1,
+                                               .ctx = &pair.indices[i]};
+        ck_assert_int_eq(
+            mc_row_driver_submit(pair.kit.driver, &request, &pair.ops[i]),
+            MC_OK);
+    }
+    ck_assert(AWAIT(atomic_load(&pair.released) == 2));
+    kit_count(&pair.kit, MC_ROW_GET, 2);
+    kit_close(&pair.kit);
+}
+END_TEST
+
 /* ---- after a fork ----------------------------------------------------------------------- */
 
 static int play_child(struct rows_kit *kit, struct mc_row_op *op,
@@ -441,6 +485,7 @@ TCase *rows_ends_case(void)
     tcase_add_test(tcase, a_close_ends_what_nobody_released);
     tcase_add_test(tcase, an_operation_is_named_until_it_is_taken);
     tcase_add_test(tcase, who_is_told_may_call);
+    tcase_add_test(tcase, two_who_are_told_may_release_each_others);
     tcase_add_test(tcase, the_child_of_a_fork_is_refused);
     return tcase;
 }
