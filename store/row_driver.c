@@ -95,7 +95,7 @@ static enum mc_err make_pool(struct mc_row_driver *driver)
         .ctx = driver,
         .name = "mckv-rows",
         .limits = {.workers = driver->opts.workers,
-                   .rows_max = driver->opts.rows_max,
+                   .rows_max = SIZE_MAX, /* the driver counts them */
                    .rows_per_part = driver->opts.rows_per_call,
                    .bytes_per_part = driver->opts.bytes_per_call}};
     return mci_work_pool_create(&opts, &driver->pool);
@@ -214,8 +214,9 @@ static enum mc_err probe_some(struct mc_row_driver *driver,
     int64_t *results = mci_alloc(count * sizeof *results);
     enum mc_err err = probes && results ? MC_OK : MC_ERR_NOMEM;
     if (err == MC_OK) {
-        err = mci_client_probe_until(client, keys, count, deadline_ns, probes,
-                                     results);
+        enum mc_err asked = mci_client_probe_until(
+            client, keys, count, deadline_ns, probes, results);
+        (void)asked; /* every row holds it */
         for (size_t i = 0; i < count; i++) {
             enum mc_row_reason reason =
                 mci_row_reason_of_probe(results[i], probes[i].state);
@@ -226,7 +227,6 @@ static enum mc_err probe_some(struct mc_row_driver *driver,
                 .local_ended = true,
                 .remote_ended = true};
         }
-        err = MC_OK; /* every row holds it */
     }
     mci_free(probes);
     mci_free(results);

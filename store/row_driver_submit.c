@@ -208,13 +208,30 @@ static void take_back(struct mc_row_op *op)
     mci_list_remove(&op->link);
 }
 
+/* The lock is held. Rows are those that have not ended, twins too. */
+static enum mc_err check_room(const struct mc_row_op *op)
+{
+    const struct mc_row_driver *driver = op->driver;
+    const struct mc_row_driver_stats *stats = &driver->stats;
+    uint64_t taken =
+        stats->gets[MC_ROW_REASON_NONE] + stats->puts[MC_ROW_REASON_NONE];
+    if (driver->is_closing) {
+        return MC_ERR_UNAVAILABLE_IN_CURRENT_STATUS;
+    }
+    return op->count > driver->opts.rows_max - taken
+               ? MC_ERR_NO_AVAILABLE_HANDLE
+               : MC_OK;
+}
+
 static enum mc_err hand_over(struct mc_row_op *op,
                              const struct mc_row_request *request)
 {
     struct mc_row_driver *driver = op->driver;
     mci_rows_lock(driver);
-    enum mc_err err = driver->is_closing ? MC_ERR_UNAVAILABLE_IN_CURRENT_STATUS
-                                         : use(op, request);
+    enum mc_err err = check_room(op);
+    if (err == MC_OK) {
+        err = use(op, request);
+    }
     if (err == MC_OK) {
         enter(op);
     }
