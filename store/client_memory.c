@@ -187,15 +187,44 @@ enum mc_err mci_memory_remove(struct mci_memory *memory, void *base,
 
 /* ---- using --------------------------------------------------------------- */
 
-static bool is_used(const struct mci_memory_use *use,
+static struct mci_memory_range **used(struct mci_memory_use *use)
+{
+    return use->many ? use->many : use->few;
+}
+
+/* Most often it is the last one. */
+static bool is_used(struct mci_memory_use *use,
                     const struct mci_memory_range *range)
 {
-    for (uint32_t i = 0; i < use->count; i++) {
-        if (use->ranges[i] == range) {
+    struct mci_memory_range **ranges = used(use);
+    for (uint32_t i = use->count; i > 0; i--) {
+        if (ranges[i - 1] == range) {
             return true;
         }
     }
     return false;
+}
+
+static bool has_room(struct mci_memory_use *use)
+{
+    uint32_t room = use->many ? use->room : MCI_MEMORY_USES;
+    if (use->count < room) {
+        return true;
+    }
+    if (room == MCI_MEMORY_USES_MAX) {
+        return false;
+    }
+    struct mci_memory_range **many =
+        mci_realloc(use->many, 2 * room * sizeof(*many));
+    if (!many) {
+        return false;
+    }
+    if (!use->many) {
+        memcpy(many, use->few, sizeof use->few);
+    }
+    use->many = many;
+    use->room = 2 * room;
+    return true;
 }
 
 static void enter(struct mci_memory *memory, struct mci_memory_use *use,
@@ -204,12 +233,12 @@ static void enter(struct mci_memory *memory, struct mci_memory_use *use,
     if (use->is_wide || is_used(use, range)) {
         return;
     }
-    if (use->count == MCI_MEMORY_USES) {
+    if (!has_room(use)) {
         use->is_wide = true;
         memory->wide_uses++;
         return;
     }
-    use->ranges[use->count++] = range;
+    used(use)[use->count++] = range;
     range->uses++;
 }
 
@@ -241,11 +270,13 @@ void mci_memory_release(struct mci_memory *memory, struct mci_memory_use *use)
         return;
     }
     (void)pthread_mutex_lock(&memory->lock);
+    struct mci_memory_range **ranges = used(use);
     for (uint32_t i = 0; i < use->count; i++) {
-        use->ranges[i]->uses--;
+        ranges[i]->uses--;
     }
     memory->wide_uses -= use->is_wide;
     (void)pthread_cond_broadcast(&memory->changed);
     (void)pthread_mutex_unlock(&memory->lock);
+    mci_free(use->many);
     *use = (struct mci_memory_use){.count = 0};
 }

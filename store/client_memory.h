@@ -37,10 +37,15 @@ MC_CHECK_RESULT enum mc_err mci_memory_add(struct mci_memory *memory,
 MC_CHECK_RESULT enum mc_err mci_memory_remove(struct mci_memory *memory,
                                               void *base, uint64_t deadline_ns);
 
-/* What one call uses, on its stack; all zero at first. */
+/* What one call uses, on its stack; all zero at first. One that uses more than
+ * MCI_MEMORY_USES_MAX ranges, or finds no memory to list them, uses all there are:
+ * none is unregistered meanwhile. */
 #define MCI_MEMORY_USES 8
+#define MCI_MEMORY_USES_MAX 1024
 struct mci_memory_use {
-    struct mci_memory_range *ranges[MCI_MEMORY_USES];
+    struct mci_memory_range *few[MCI_MEMORY_USES];
+    struct mci_memory_range **many; /* in place of few; or NULL */
+    uint32_t room;                  /* of many */
     uint32_t count;
     bool is_wide;
 };

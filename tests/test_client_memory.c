@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "alloc_fail.h"
 #include "await.h"
 #include "client_memory.h"
 #include "client_rig.h"
@@ -85,27 +86,75 @@ START_TEST(a_range_in_use_stays_until_its_calls_are_over)
 }
 END_TEST
 
-START_TEST(a_call_may_use_more_ranges_than_it_lists)
+/* One is there that the call does not use. */
+static void use_many(int count, bool is_listed)
 {
     struct mci_memory memory;
     struct mci_memory_use use = {.count = 0};
     char *a = (char *)(uintptr_t)0x100000;
+    char *other = a + (size_t)count * 4096;
     ck_assert_int_eq(mci_memory_init(&memory), MC_OK);
-    for (int i = 0; i < 40; i++) {
-        ck_assert_int_eq(mci_memory_add(&memory, a + i * 4096, 4096), MC_OK);
+    for (int i = 0; i <= count; i++) {
+        ck_assert_int_eq(mci_memory_add(&memory, a + (size_t)i * 4096, 4096),
+                         MC_OK);
     }
-    for (int i = 0; i < 40; i++) {
-        ck_assert(mci_memory_use(&memory, &use, a + i * 4096, 4096));
+    for (int i = 0; i < count; i++) {
+        ck_assert(mci_memory_use(&memory, &use, a + (size_t)i * 4096, 4096));
     }
-    for (int i = 0; i < 40; i++) {
-        ck_assert_int_eq(mci_memory_remove(&memory, a + i * 4096, 0),
+    for (int i = 0; i < count; i++) {
+        ck_assert_int_eq(mci_memory_remove(&memory, a + (size_t)i * 4096, 0),
                          MC_ERR_RPC_TIMEOUT);
     }
+    ck_assert_int_eq(mci_memory_remove(&memory, other, 0),
+                     is_listed ? MC_OK : MC_ERR_RPC_TIMEOUT);
     mci_memory_release(&memory, &use);
-    for (int i = 0; i < 40; i++) {
-        ck_assert_int_eq(mci_memory_remove(&memory, a + i * 4096, 0), MC_OK);
+    for (int i = 0; i < count + !is_listed; i++) {
+        ck_assert_int_eq(mci_memory_remove(&memory, a + (size_t)i * 4096, 0),
+                         MC_OK);
     }
     mci_memory_fini(&memory);
+}
+
+START_TEST(a_call_uses_what_it_names_and_no_more)
+{
+    use_many(MCI_MEMORY_USES, true);
+    use_many(MCI_MEMORY_USES + 1, true);
+    use_many(MCI_MEMORY_USES_MAX, true);
+}
+END_TEST
+
+START_TEST(a_call_may_use_more_ranges_than_it_lists)
+{
+    use_many(MCI_MEMORY_USES_MAX + 1, false);
+}
+END_TEST
+
+START_TEST(a_call_without_memory_for_a_list_uses_all)
+{
+    struct alloc_fail fail;
+    char *a = (char *)(uintptr_t)0x100000;
+    char *other = a + (size_t)MCI_MEMORY_USES * 8192;
+    ALLOC_FAIL_EACH(fail)
+    {
+        struct mci_memory memory;
+        struct mci_memory_use use = {.count = 0};
+        ck_assert_int_eq(mci_memory_init(&memory), MC_OK);
+        ck_assert_int_eq(mci_memory_add(&memory, other, 4096), MC_OK);
+        for (size_t i = 0; i <= MCI_MEMORY_USES; i++) {
+            ck_assert_int_eq(mci_memory_add(&memory, a + i * 4096, 4096),
+                             MC_OK);
+        }
+        alloc_fail_arm(&fail);
+        for (size_t i = 0; i <= MCI_MEMORY_USES; i++) {
+            ck_assert(mci_memory_use(&memory, &use, a + i * 4096, 4096));
+        }
+        alloc_fail_disarm(&fail);
+        ck_assert_int_eq(mci_memory_remove(&memory, other, 0),
+                         alloc_fail_happened(&fail) ? MC_ERR_RPC_TIMEOUT
+                                                    : MC_OK);
+        mci_memory_release(&memory, &use);
+        mci_memory_fini(&memory);
+    }
 }
 END_TEST
 
@@ -341,7 +390,9 @@ static TCase *memory(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, ranges_are_counted_and_never_overlap);
     tcase_add_test(tcase, a_range_in_use_stays_until_its_calls_are_over);
+    tcase_add_test(tcase, a_call_uses_what_it_names_and_no_more);
     tcase_add_test(tcase, a_call_may_use_more_ranges_than_it_lists);
+    tcase_add_test(tcase, a_call_without_memory_for_a_list_uses_all);
     tcase_add_test(tcase, who_unregisters_waits_and_lets_nobody_new_in);
     tcase_add_test(tcase, memory_that_is_not_registered_is_refused);
     tcase_add_test(tcase, a_batch_refuses_the_row_and_not_its_neighbours);
