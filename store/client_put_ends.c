@@ -150,20 +150,22 @@ static bool has_hole(struct ending *ending, size_t i)
 
 static void fill_holes(struct ending *ending)
 {
+    uint64_t until_ns = half_of_time(ending);
     for (size_t i = 0; i < ending->count; i++) {
         if (goes_on(ending, i) && has_hole(ending, i)) {
             ending->results[i] = mci_put_session_fill(
-                &ending->mover, ending->handles[i], ending->deadline_ns);
+                &ending->mover, ending->handles[i], until_ns);
         }
     }
 }
 
 static void place_sums(struct ending *ending)
 {
+    uint64_t until_ns = half_of_time(ending);
     for (size_t i = 0; i < ending->count; i++) {
         if (goes_on(ending, i) && ending->handles[i]->row.has_sums) {
             ending->results[i] = mci_put_session_place_sums(
-                &ending->mover, ending->handles[i], ending->deadline_ns);
+                &ending->mover, ending->handles[i], until_ns);
         }
     }
 }
