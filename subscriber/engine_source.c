@@ -75,19 +75,18 @@ static void take_common(const struct mc_engine_event *engine,
 enum mc_event_error engine_source_read(const struct engine_source *source,
                                        const struct mc_view *frames,
                                        size_t count,
-                                       struct mc_engine_event *engine_events,
-                                       struct mc_event *events, size_t capacity,
+                                       const struct engine_room *room,
                                        struct mc_event_batch *batch_out,
                                        struct mc_event_fault *fault_out)
 {
     struct mc_engine_batch batch;
     enum mc_event_error error = mc_engine_event_read(
-        frames, count, engine_events, capacity, &batch, fault_out);
+        frames, count, room->engine_events, room->capacity, &batch, fault_out);
     if (error != MC_EVENT_OK) {
         return error;
     }
     for (uint32_t i = 0; i < batch.count; i++) {
-        take_common(&engine_events[i], &events[i]);
+        take_common(&room->engine_events[i], &room->events[i]);
     }
     *batch_out = (struct mc_event_batch){
         .seq = batch.seq,

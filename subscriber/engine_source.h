@@ -33,14 +33,19 @@ engine_source_create(const struct mc_source_opts *opts,
                      struct engine_source **source_out);
 void engine_source_destroy(struct engine_source *source); /* NULL is fine */
 
-/* Reads a message into engine_events[0..capacity), and beside each into
- * events[] what it has in common with an event of a store. The rank of a
- * message that names none is the source's. */
+/* Events as engines tell them, and beside each what it has in common with an
+ * event of a store. */
+struct engine_room {
+    struct mc_engine_event *engine_events;
+    struct mc_event *events;
+    size_t capacity; /* of both */
+};
+
+/* Reads a message. The rank of one that names none is the source's. */
 MC_CHECK_RESULT enum mc_event_error engine_source_read(
     const struct engine_source *source, const struct mc_view *frames,
-    size_t count, struct mc_engine_event *engine_events,
-    struct mc_event *events, size_t capacity, struct mc_event_batch *batch_out,
-    struct mc_event_fault *fault_out);
+    size_t count, const struct engine_room *room,
+    struct mc_event_batch *batch_out, struct mc_event_fault *fault_out);
 
 /* Tells the index. *is_full_out: it had no room for a block. Errors:
  * MC_ERR_BUFFER_OVERFLOW (ranks), nothing was told then; MC_ERR_NOMEM, the

@@ -358,9 +358,10 @@ static enum mc_event_error read_frames(struct stream *stream,
     const struct engine_source *engine = follower_now(stream)->engine;
     const struct letter *letter = &stream->letter;
     if (engine) {
-        return engine_source_read(
-            engine, letter->frames, letter->count, stream->engine_events,
-            stream->events, stream->opts.max_events, &stream->batch, fault_out);
+        const struct engine_room room = {stream->engine_events, stream->events,
+                                         stream->opts.max_events};
+        return engine_source_read(engine, letter->frames, letter->count, &room,
+                                  &stream->batch, fault_out);
     }
     return mc_event_read(letter->frames, letter->count, stream->events,
                          stream->opts.max_events, &stream->batch, fault_out);
