@@ -386,20 +386,23 @@ static enum mc_err write_slice_out(struct slice *slice)
 
 /* ---- a call -------------------------------------------------------------- */
 
-/* No allocation for the most frequent call. */
-static enum mc_err write_one(struct slice *slice)
-{
+struct room_for_one {
     struct mci_write_row row;
     struct mci_part part;
     struct mc_transfer_row moves[MCI_REPLICAS_MAX];
     struct mci_renewed_grant renewed[MCI_REPLICAS_MAX];
     uint32_t owners[MCI_REPLICAS_MAX];
-    slice->rows = &row;
-    slice->moving.rows = &row;
-    slice->moving.parts = &part;
-    slice->moving.renewed = renewed;
-    slice->moving.run.moves = moves;
-    slice->moving.run.owners = owners;
+};
+
+/* No allocation for the most frequent call. */
+static enum mc_err write_one(struct slice *slice, struct room_for_one *room)
+{
+    slice->rows = &room->row;
+    slice->moving.rows = &room->row;
+    slice->moving.parts = &room->part;
+    slice->moving.renewed = room->renewed;
+    slice->moving.run.moves = room->moves;
+    slice->moving.run.owners = room->owners;
     slice->moving.run.room = slice->moving.places_most;
     fill_slice(slice, 1);
     return write_slice_out(slice);
@@ -459,6 +462,7 @@ static enum mc_err write_many(struct slice *slice, size_t count)
 
 static enum mc_err write_rows(struct mci_writing *writing, size_t count)
 {
+    struct room_for_one one;
     struct slice slice = {
         .writing = writing,
         .moving = {.is_whole = true,
@@ -466,7 +470,7 @@ static enum mc_err write_rows(struct mci_writing *writing, size_t count)
     enum mc_err err = mci_mover_begin(writing->client, writing->until.stops,
                                       &slice.moving.run.mover);
     if (err == MC_OK) {
-        err = count == 1 ? write_one(&slice) : write_many(&slice, count);
+        err = count == 1 ? write_one(&slice, &one) : write_many(&slice, count);
     }
     mci_mover_end(&slice.moving.run.mover);
     mci_memory_release(&writing->client->memory, &writing->use);
