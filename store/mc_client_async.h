@@ -14,8 +14,8 @@
  * soon, and no thread touches its memory any more:
  *   - rows that have not begun answer -12 (canceled) or -901 (the deadline came),
  *     their memory is untouched, and nothing has changed in the store;
- *   - rows under way answer as they would, if they get so far; else reads -12 or
- *     -800 (memory holds anything), writes -12, -800 or -901, and no object has
+ *   - rows under way answer as they would, if they get so far; else reads -12,
+ *     -800 or -901 (memory holds anything), writes -12, -800 or -901, and no object has
  *     come of them unless -901 says that nobody knows. What writes have begun is
  *     taken back, for at most 4 s after that.
  *
