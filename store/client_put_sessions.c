@@ -43,6 +43,20 @@ void mci_put_sessions_release(struct mci_sessions *sessions,
     mci_sessions_unlock(sessions);
 }
 
+void mci_put_session_give_up(struct mci_sessions *sessions,
+                             struct mc_put_session *session)
+{
+    const struct mci_outside *outside = sessions->client->outside;
+    uint64_t attempt = session->row.attempt.number;
+    mci_sessions_lock(sessions);
+    session->is_over = true;
+    mci_put_session_drop(sessions, session);
+    mci_sessions_unlock(sessions);
+    if (outside) {
+        mci_remote_attempt_give_up(outside->remote, attempt);
+    }
+}
+
 static struct mc_put_session *make(struct mc_view key, uint64_t size)
 {
     struct mc_put_session *session = mci_calloc(1, sizeof *session + key.len);

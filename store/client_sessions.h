@@ -158,6 +158,11 @@ struct mci_put_opening {
 MC_CHECK_RESULT enum mc_err
 mci_put_sessions_open(struct mci_put_opening *opening, int64_t *results_out);
 
+/* Nobody ends or revokes it any more, and its keeper's reference is gone: the
+ * master takes its attempt back as soon as it hears that nobody knows it. */
+void mci_put_session_give_up(struct mci_sessions *sessions,
+                             struct mc_put_session *session);
+
 /* mc_client_put_sessions_end and _revoke. doubts_out, per row: bytes of it may
  * still land in its place; rows that are NULL are left alone. */
 struct mci_put_finish {

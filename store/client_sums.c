@@ -138,10 +138,12 @@ bool mci_slice_sums_came(const struct mci_slice *slice,
 
 /* ---- looked at --------------------------------------------------------------- */
 
-/* How many of the wanted blocks match, from the first on. */
+/* How many of the wanted blocks match, from the first on; those that have no sum
+ * do. */
 static uint64_t count_matches(const struct mci_read_row *row,
                               const struct mci_piece *piece,
-                              const struct mci_sums_want *want)
+                              const struct mci_sums_want *want,
+                              uint64_t *unsummed_out)
 {
     const struct mci_summed of = {
         .epoch = row->lease.epoch, .version = row->version, .size = row->size};
@@ -157,10 +159,13 @@ static uint64_t count_matches(const struct mci_read_row *row,
     for (; i < want->blocks.count; i++) {
         uint64_t block = want->blocks.first + i;
         uint64_t told = mci_get_le64(sums + i * MCI_SUM_LEN);
-        if (mci_sum_walk_next(&walk, block) != told &&
-            mci_sum_none(&of, block) != told) {
+        if (mci_sum_walk_next(&walk, block) == told) {
+            continue;
+        }
+        if (mci_sum_none(&of, block) != told) {
             break;
         }
+        ++*unsummed_out;
     }
     return i;
 }
@@ -175,7 +180,8 @@ enum mci_match mci_slice_sums_match(struct mci_slice *slice,
     if (want->blocks.count == 0) {
         return MCI_MATCH;
     }
-    uint64_t matches = count_matches(row, piece, want);
+    uint64_t unsummed = 0;
+    uint64_t matches = count_matches(row, piece, want, &unsummed);
     enum mci_match match = MCI_MATCH;
     if (matches < want->blocks.count) {
         *block_out = want->blocks.first + matches;
@@ -186,8 +192,8 @@ enum mci_match mci_slice_sums_match(struct mci_slice *slice,
                                 want->part.own.data);
         want->part.len = 0;
     }
-    atomic_fetch_add_explicit(&reading->client->mismatches.checked, matches,
-                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&reading->client->mismatches.checked,
+                              matches - unsummed, memory_order_relaxed);
     mci_slice_sums_drop(slice, piece);
     return match;
 }

@@ -19,6 +19,7 @@
  *     come of them unless -901 says that nobody knows. What writes have begun is
  *     taken back, for at most 4 s after that.
  *
+ * The child of a fork may submit, which is refused, and nothing else.
  * Blocking: nothing here but wait and close. Threads: any thread, but close. An
  * operation may be canceled and waited for until it was taken, so not while
  * another thread polls.

@@ -63,7 +63,7 @@ enum mc_row_status {
     X(CHECKSUM, FAULT, "bytes are not those that were written")              \
     X(UNREACHABLE, FAULT, "the store did not answer")                        \
     X(UNANSWERED, FAULT, "the end was not answered, and is being settled")   \
-    X(TIMED_OUT, FAULT, "its time was over before it began")                 \
+    X(TIMED_OUT, FAULT, "its time was over before it was done")              \
     X(NO_MEMORY, FAULT, "out of memory")                                     \
     X(REFUSED, FAULT, "the store refused it")                                \
     X(ASKED, CANCELLED, "its operation was cancelled")                       \

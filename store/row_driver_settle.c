@@ -140,7 +140,7 @@ static void *settle(void *ctx)
     return NULL;
 }
 
-/* The lock is held. Without it, close settles. */
+/* The lock is held. Without the thread, close settles. */
 static void start_settler(struct mc_row_driver *driver)
 {
     sigset_t all;
@@ -153,10 +153,6 @@ static void start_settler(struct mc_row_driver *driver)
     driver->has_settler =
         pthread_create(&driver->settler, NULL, settle, driver) == 0;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!driver->has_settler) {
-        mc_log(MC_LOG_WARN, "row driver: no thread can be made: keys stay open "
-                            "until close");
-    }
 }
 
 void mci_row_leave(struct mc_row_driver *driver, struct mci_row_claim *claim,
@@ -186,9 +182,13 @@ static void stop_settler(struct mc_row_driver *driver)
 static void forget_claims(struct mc_row_driver *driver)
 {
     struct mc_view key;
-    void *claim = NULL;
+    void *value = NULL;
     size_t cursor = 0;
-    while (mci_map_next(&driver->claims, &cursor, &key, &claim)) {
+    while (mci_map_next(&driver->claims, &cursor, &key, &value)) {
+        struct mci_row_claim *claim = value;
+        if (claim->session) {
+            mci_put_session_give_up(&driver->client->sessions, claim->session);
+        }
         mci_free(claim);
     }
     mci_map_fini(&driver->claims);
@@ -203,10 +203,11 @@ void mci_rows_settle_all(struct mc_row_driver *driver, uint64_t deadline_ns)
             mci_cond_wait(&driver->wake, &driver->lock, deadline_ns);
         }
     }
-    if (!mci_list_is_empty(&driver->left)) {
-        mc_log(MC_LOG_WARN, "row driver: %ju keys are left to the master",
-               (uintmax_t)driver->stats.keys_unsettled);
-    }
+    uint64_t left = driver->stats.keys_unsettled;
     mci_rows_unlock(driver);
+    if (left > 0) {
+        mc_log(MC_LOG_WARN, "row driver: %ju keys are left to the master",
+               (uintmax_t)left);
+    }
     forget_claims(driver);
 }

@@ -118,6 +118,7 @@ START_TEST(blocks_that_come_out_of_order_have_none_and_are_counted)
     end_put(session);
     ck_assert_uint_eq(stats().unsummed_blocks, 1);
     expect_read(by_get, len);
+    ck_assert_uint_eq(stats().checked_blocks, 2);
     value[BLOCK + 3] ^= 0x40;
     spoil(0, BLOCK + 3);
     expect_read(by_get, len); /* nobody can tell */

@@ -224,6 +224,18 @@ START_TEST(a_look_that_is_lost_makes_nothing_ready)
 }
 END_TEST
 
+/* What the driver left behind is taken back, so that another's bytes stand. */
+static bool can_be_put(struct scene *scene, const char *key)
+{
+    static uint8_t mine[LEN];
+    static uint8_t got[LEN];
+    struct mc_view view = mc_view_str(key);
+    kit_fill(mine, LEN, 77);
+    return rows_on->put(scene->kit.world, view, mine, LEN) == MC_OK &&
+           rows_on->get(scene->kit.world, view, got, LEN) == LEN &&
+           kit_is_filled(got, LEN, 77);
+}
+
 /* A key whose end nobody hears of is settled as soon as somebody does; until then
  * nobody is asked about it, and a close does not wait for ever. */
 START_TEST(what_is_unsettled_keeps_its_key_until_it_is)
@@ -255,6 +267,7 @@ START_TEST(what_is_unsettled_keeps_its_key_until_it_is)
             scene.kit.driver = NULL;
             kit_poison(&scene.memory);
             ck_assert_uint_lt(kit_now_ms() - begun_ms, kit_ms(SOON_MS));
+            ck_assert(AWAIT(can_be_put(&scene, "k1")));
         }
     }
     kit_close(&scene.kit);
