@@ -144,7 +144,6 @@ static enum mc_err start_threads(struct mci_work_pool *pool)
         pool->thread_count++;
     }
     if (pool->thread_count == 0) {
-        mc_log(MC_LOG_ERROR, "%s: no thread can be made", pool->name);
         return MC_ERR_NO_AVAILABLE_HANDLE;
     }
     pool->queue.limits.workers = pool->thread_count;
@@ -260,7 +259,11 @@ enum mc_err mci_work_pool_add(struct mci_work_pool *pool, struct mci_work *work)
     }
     (void)pthread_mutex_lock(&pool->lock);
     enum mc_err err = add(pool, work);
+    bool has_threads = pool->thread_count > 0;
     (void)pthread_mutex_unlock(&pool->lock);
+    if (err == MC_ERR_NO_AVAILABLE_HANDLE && !has_threads) {
+        mc_log(MC_LOG_ERROR, "%s: no thread can be made", pool->name);
+    }
     return err;
 }
 
