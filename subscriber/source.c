@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Door 1 to libzmq. The reading thread polls, in this order, its wake-up fd, a
- * monitor per source, and the sockets; while the queue is full it leaves the
- * last ones out. The monitor of a socket is looked at after each message has
- * been received and before it is handed on: libzmq tells of a connection before
- * it passes anything that came over it. */
+/* The reading thread polls, in this order, its wake-up fd, a monitor per source,
+ * and the sockets; while the queue is full it leaves the last ones out. The
+ * monitor of a socket is looked at after each message has been received and
+ * before it is handed on: libzmq tells of a connection before it passes anything
+ * that came over it. */
 #include "source.h"
 
 #include <errno.h>
@@ -13,25 +13,11 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-#include <zmq.h>
 
-#include "mc_limits.h"
 #include "mc_log.h"
 #include "mci_alloc.h"
-#include "mci_bytes.h"
-#include "mci_curve_file.h"
 #include "mci_thread.h"
-
-/* Messages between libzmq and us; the rest waits in the kernel and at the
- * publisher. A frame over the limit costs the connection, since libzmq would
- * have to hold it. */
-#define SOCKET_MESSAGES_MAX 512
-#define SOCKET_FRAME_MAX (INT64_C(4) * MC_EVENT_PAYLOAD_MAX)
-#define RECONNECT_MS 50
-#define RECONNECT_MS_MAX 1000
-#define KEEPALIVE_IDLE_S 10
-#define KEEPALIVE_EVERY_S 5
-#define KEEPALIVE_TRIES 3
+#include "mq_socket.h"
 
 #define BURST_MAX 256     /* messages read of one source before the next */
 #define NO_MEMORY_WAIT 10 /* ms, then it is tried again */
@@ -44,8 +30,7 @@ struct letter { /* a message with the parts that its frames point into */
 struct connection {
     char *endpoint; /* NULL: none */
     char *topic;
-    char server_key[MCI_CURVE_KEY_LEN + 1]; /* empty: in the clear */
-    struct mci_curve_pair pair;
+    struct mq_keys keys;
     void *socket;
     void *monitor;
     _Atomic bool is_connected;
@@ -91,9 +76,7 @@ static struct letter *letter_get(struct source_set *set)
 
 static void letter_empty(struct letter *letter)
 {
-    for (size_t i = 0; i < letter->message.count; i++) {
-        (void)zmq_msg_close(&letter->parts[i]);
-    }
+    mq_drop(letter->parts, letter->message.count);
     letter->message.count = 0;
 }
 
@@ -117,63 +100,12 @@ static bool hand_on(struct source_set *set, struct letter *letter)
     return true;
 }
 
-/* Reads one message whole, with the frames that are kept; false if there is
- * none. */
-static bool receive(struct connection *connection, struct letter *letter)
-{
-    struct source_message *message = &letter->message;
-    bool has_more = true;
-    for (size_t i = 0; has_more; i++) {
-        zmq_msg_t scratch;
-        bool is_kept = i < SOURCE_FRAMES_MAX;
-        zmq_msg_t *part = is_kept ? &letter->parts[i] : &scratch;
-        (void)zmq_msg_init(part);
-        if (zmq_msg_recv(part, connection->socket, ZMQ_DONTWAIT) < 0) {
-            (void)zmq_msg_close(part);
-            return i > 0;
-        }
-        has_more = zmq_msg_more(part) != 0;
-        if (is_kept) {
-            message->frames[i] =
-                mc_view_make(zmq_msg_data(part), zmq_msg_size(part));
-            message->count = i + 1;
-        } else {
-            (void)zmq_msg_close(part);
-        }
-    }
-    return true;
-}
-
-/* The number of a monitor's event; false if there is none. */
-static bool receive_word(struct connection *connection, unsigned *event_out)
-{
-    bool has_word = false;
-    bool has_more = true;
-    for (int i = 0; has_more; i++) {
-        zmq_msg_t part;
-        (void)zmq_msg_init(&part);
-        if (zmq_msg_recv(&part, connection->monitor, ZMQ_DONTWAIT) < 0) {
-            (void)zmq_msg_close(&part);
-            break;
-        }
-        if (i == 0 && zmq_msg_size(&part) >= 2) {
-            uint16_t number; /* in the byte order of the host */
-            memcpy(&number, zmq_msg_data(&part), sizeof number);
-            *event_out = number;
-            has_word = true;
-        }
-        has_more = zmq_msg_more(&part) != 0;
-        (void)zmq_msg_close(&part);
-    }
-    return has_word;
-}
-
 /* Takes in what the monitor says; true if a connection was made. */
 static bool hear_monitor(struct connection *connection)
 {
     bool is_new = false;
     unsigned event = 0;
-    while (receive_word(connection, &event)) {
+    while (mq_receive_word(connection->monitor, &event)) {
         bool is_up = event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
         is_new |= is_up;
         atomic_store_explicit(&connection->is_connected, is_up,
@@ -216,14 +148,16 @@ static bool read_source(struct source_set *set, uint32_t source)
             (void)zmq_poll(set->items, 1, NO_MEMORY_WAIT);
             return true;
         }
-        if (!receive(connection, letter)) {
+        struct source_message *message = &letter->message;
+        if (!mq_receive(connection->socket, letter->parts, message->frames,
+                        SOURCE_FRAMES_MAX, &message->count)) {
             return true;
         }
         if (hear_monitor(connection)) {
             (void)tell_connect(set, source);
         }
-        letter->message.is_connect = false;
-        letter->message.letter.source = source;
+        message->is_connect = false;
+        message->letter.source = source;
         if (!hand_on(set, letter)) {
             inbox_count_pause(&set->inbox, source);
             return false;
@@ -277,75 +211,20 @@ static void read_on(struct source_set *set)
 
 /* ---- sockets ---------------------------------------------------------- */
 
-static bool set_number(void *socket, int option, int value)
-{
-    return zmq_setsockopt(socket, option, &value, sizeof value) == 0;
-}
-
-static bool set_options(struct connection *connection)
-{
-    void *socket = connection->socket;
-    int64_t frame_max = SOCKET_FRAME_MAX;
-    const char *topic = connection->topic ? connection->topic : "";
-    return set_number(socket, ZMQ_RCVHWM, SOCKET_MESSAGES_MAX) &&
-           set_number(socket, ZMQ_LINGER, 0) &&
-           set_number(socket, ZMQ_IPV6, 1) &&
-           set_number(socket, ZMQ_RECONNECT_IVL, RECONNECT_MS) &&
-           set_number(socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MS_MAX) &&
-           set_number(socket, ZMQ_TCP_KEEPALIVE, 1) &&
-           set_number(socket, ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE_IDLE_S) &&
-           set_number(socket, ZMQ_TCP_KEEPALIVE_INTVL, KEEPALIVE_EVERY_S) &&
-           set_number(socket, ZMQ_TCP_KEEPALIVE_CNT, KEEPALIVE_TRIES) &&
-           zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &frame_max,
-                          sizeof frame_max) == 0 &&
-           zmq_setsockopt(socket, ZMQ_SUBSCRIBE, topic, strlen(topic)) == 0;
-}
-
-/* Keys are texts with their NUL. */
-static bool set_curve(struct connection *connection)
-{
-    const struct mci_curve_pair *pair = &connection->pair;
-    const size_t len = MCI_CURVE_KEY_LEN + 1;
-    return connection->server_key[0] == '\0' ||
-           (zmq_setsockopt(connection->socket, ZMQ_CURVE_SERVERKEY,
-                           connection->server_key, len) == 0 &&
-            zmq_setsockopt(connection->socket, ZMQ_CURVE_PUBLICKEY,
-                           pair->public_key, len) == 0 &&
-            zmq_setsockopt(connection->socket, ZMQ_CURVE_SECRETKEY,
-                           pair->secret_key, len) == 0);
-}
-
-static bool open_monitor(struct source_set *set, struct connection *connection)
+static enum mc_err open_connection(struct source_set *set,
+                                   struct connection *connection)
 {
     char name[64];
     (void)snprintf(name, sizeof name, "inproc://monitor-%td",
                    connection - set->connections);
-    if (zmq_socket_monitor(connection->socket, name,
-                           ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
-                               ZMQ_EVENT_DISCONNECTED) != 0) {
-        return false;
-    }
-    connection->monitor = zmq_socket(set->zmq, ZMQ_PAIR);
-    return connection->monitor &&
-           set_number(connection->monitor, ZMQ_LINGER, 0) &&
-           zmq_connect(connection->monitor, name) == 0;
-}
-
-static enum mc_err open_connection(struct source_set *set,
-                                   struct connection *connection)
-{
-    connection->socket = zmq_socket(set->zmq, ZMQ_SUB);
-    if (!connection->socket || !set_options(connection) ||
-        !set_curve(connection) || !open_monitor(set, connection)) {
-        mc_log(MC_LOG_ERROR, "subscriber: socket: %s", zmq_strerror(errno));
-        return MC_ERR_INTERNAL_ERROR;
-    }
-    if (zmq_connect(connection->socket, connection->endpoint) != 0) {
-        mc_log(MC_LOG_ERROR, "subscriber: endpoint %s: connect: %s",
-               connection->endpoint, zmq_strerror(errno));
-        return MC_ERR_INVALID_PARAMS;
-    }
-    return MC_OK;
+    connection->socket =
+        mq_open_sub(set->zmq, &connection->keys, connection->topic);
+    connection->monitor =
+        connection->socket ? mq_open_monitor(set->zmq, connection->socket, name)
+                           : NULL;
+    return connection->monitor
+               ? mq_connect(connection->socket, connection->endpoint)
+               : MC_ERR_INTERNAL_ERROR;
 }
 
 static enum mc_err open_connections(struct source_set *set)
@@ -368,13 +247,8 @@ static enum mc_err open_connections(struct source_set *set)
 static void close_connections(struct source_set *set)
 {
     for (uint32_t i = 0; i < set->count; i++) {
-        struct connection *connection = &set->connections[i];
-        if (connection->socket) {
-            (void)zmq_close(connection->socket);
-        }
-        if (connection->monitor) {
-            (void)zmq_close(connection->monitor);
-        }
+        mq_close(set->connections[i].socket);
+        mq_close(set->connections[i].monitor);
     }
 }
 
@@ -402,33 +276,12 @@ static bool copy_text(const char *text, char **copy_out)
     return !text || *copy_out;
 }
 
-static enum mc_err read_keys(struct connection *connection,
-                             const struct mc_source_opts *source)
-{
-    bool has_server = source->curve_server_key && source->curve_server_key[0];
-    bool has_file = source->curve_key_file && source->curve_key_file[0];
-    if (!has_server && !has_file) {
-        return MC_OK;
-    }
-    if (!has_server || !has_file ||
-        !mci_curve_is_key(source->curve_server_key)) {
-        mc_log(MC_LOG_ERROR,
-               "subscriber: curve: a server key of %d "
-               "characters and a key file go together",
-               MCI_CURVE_KEY_LEN);
-        return MC_ERR_INVALID_PARAMS;
-    }
-    memcpy(connection->server_key, source->curve_server_key,
-           sizeof connection->server_key);
-    return mci_curve_pair_read(source->curve_key_file, &connection->pair);
-}
-
 static enum mc_err read_all_keys(struct source_set *set,
                                  const struct source_opts *opts)
 {
     enum mc_err err = MC_OK;
     for (uint32_t i = 0; !err && i < opts->source_count; i++) {
-        err = read_keys(&set->connections[i], &opts->sources[i]);
+        err = mq_keys_read(&opts->sources[i], &set->connections[i].keys);
     }
     return err;
 }
@@ -454,8 +307,7 @@ static void free_parts(struct source_set *set)
     for (uint32_t i = 0; set->connections && i < set->count; i++) {
         mci_free(set->connections[i].endpoint);
         mci_free(set->connections[i].topic);
-        explicit_bzero(&set->connections[i].pair,
-                       sizeof set->connections[i].pair);
+        mq_keys_wipe(&set->connections[i].keys);
     }
     mci_free(set->connections);
     mci_free(set->polled);

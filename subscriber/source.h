@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* source.h - the door to ZeroMQ: one thread that reads one SUB socket per
- * publisher and hands messages on, with word of every new connection before the
- * first message that came over it.
+/* source.h - one thread that reads one SUB socket per publisher and hands
+ * messages on, with word of every new connection before the first message that
+ * came over it.
  *
  * Either the messages go through a bounded queue to a taker on another thread,
  * or, with on_message, straight to that function on the reading thread. When the
