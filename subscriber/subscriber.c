@@ -168,8 +168,10 @@ static enum mc_err open_stream(struct mc_subscriber *subscriber,
 static void take(struct mc_subscriber *subscriber,
                  const struct source_message *message)
 {
-    if (message->is_connect) {
+    if (message->word == SOURCE_CONNECT) {
         stream_connected(subscriber->stream, message->letter.source);
+    }
+    if (message->word != SOURCE_MESSAGE) {
         return;
     }
     stream_take(subscriber->stream, message->letter.source, message->frames,

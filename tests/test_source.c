@@ -49,7 +49,7 @@ static void give_back(struct source_set *set, struct source_message *message)
 static void await_connect(struct source_set *set)
 {
     struct source_message *message = await_message(set);
-    ck_assert(message->is_connect);
+    ck_assert(message->word == SOURCE_CONNECT);
     give_back(set, message);
 }
 
@@ -64,7 +64,7 @@ static void send_number(struct loopback *publisher, uint64_t number, size_t len)
 
 static uint64_t number_of(const struct source_message *message)
 {
-    ck_assert(!message->is_connect);
+    ck_assert(message->word == SOURCE_MESSAGE);
     ck_assert_uint_eq(message->count, 1);
     return mci_get_be64(message->frames[0].data);
 }
@@ -234,7 +234,7 @@ struct heard {
 static void on_message(void *ctx, const struct source_message *message)
 {
     struct heard *heard = ctx;
-    if (message->is_connect) {
+    if (message->word == SOURCE_CONNECT) {
         atomic_fetch_add(&heard->connects, 1);
         return;
     }
@@ -295,7 +295,7 @@ static void wait_a_little(atomic_bool *condition, int turns)
 static void on_life(void *ctx, const struct source_message *message)
 {
     struct lives *lives = ctx;
-    if (message->is_connect) {
+    if (message->word == SOURCE_CONNECT) {
         atomic_fetch_add(&lives->connects, 1);
         return;
     }
