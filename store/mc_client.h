@@ -295,6 +295,24 @@ mc_client_batch_get_buffer(struct mc_client *client, const struct mc_view *keys,
 void mc_client_release_buffer(struct mc_client *client,
                               struct mc_buffer *buffer);
 
+/* Working memory out of the local buffer, which *_from and *_into take as memory
+ * that is registered, until it is given back. Errors: -600 (len 0), -200 (the local
+ * buffer is full), -11. */
+struct mc_scratch {
+    void *data;
+    size_t len;
+    void *owner; /* for giving it back */
+};
+MC_CHECK_RESULT enum mc_err
+mc_client_take_scratch(struct mc_client *client, size_t len,
+                       struct mc_scratch *scratch_out);
+/* Waits for calls under way that name it, at most the client's timeout, and zeroes
+ * it. {NULL, 0, NULL} is fine. Before close. Errors: -600 (it is not out), -901
+ * (still in use: it stays out). */
+MC_CHECK_RESULT enum mc_err mc_client_give_scratch(struct mc_client *client,
+                                                   struct mc_scratch *scratch);
+uint64_t mc_client_local_buffer_bytes(const struct mc_client *client);
+
 /* Where one copy of an object is. */
 struct mc_replica {
     enum mc_medium medium; /* cpu: memory; disk: on a client's disk */

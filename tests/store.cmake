@@ -44,7 +44,7 @@ function(mc_test_over_links room)
       ENVIRONMENT "${MC_TEST_ENVIRONMENT};MC_CLIENT_LINK=${link}")
   endforeach()
 endfunction()
-foreach(proof events keys refusals faults sizes memory ranges buffers spans many
+foreach(proof events keys refusals faults sizes memory ranges buffers scratch spans many
     sessions session_crowd async async_ends async_edges)
   mc_test(store client_${proof} SOURCES ${client_rig} LINK ${store_parts})
   mc_test_over_links(client_${proof})
