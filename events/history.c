@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* history.c - see history.h.
  *
- * The lock is held for a few words only: copying in happens before it, freeing
- * after it. A reference count of 1 is the ring's own.
+ * The lock is held for a few words a batch only: copying in happens before it,
+ * freeing after it. A reference count of 1 is the ring's own.
  */
 #include "history.h"
 
@@ -17,6 +17,7 @@
 struct held_batch {
     struct mci_history_batch batch;
     _Atomic uint32_t refs;
+    struct held_batch *evicted; /* the next of those that go together */
     uint8_t payload[];
 };
 
@@ -98,44 +99,51 @@ static struct held_batch *batch_copy(uint64_t seq, struct mc_view payload)
     return held;
 }
 
-/* Takes the oldest out if there are too many or too much; NULL if all is well.
- */
+static bool is_over_locked(const struct mci_history *history,
+                           uint64_t incoming_bytes)
+{
+    return history->end - history->first >= history->max_batches ||
+           history->bytes + incoming_bytes > history->max_bytes;
+}
+
+/* Takes out the oldest until there is room: the caller's, to release. */
 static struct held_batch *evict_locked(struct mci_history *history,
                                        uint64_t incoming_bytes)
 {
-    if (history->first == history->end) {
-        return NULL;
+    struct held_batch *evicted = NULL;
+    while (history->first < history->end &&
+           is_over_locked(history, incoming_bytes)) {
+        struct held_batch *oldest = slot_at(history, history->first);
+        history->first++;
+        history->bytes -= cost_of(oldest);
+        oldest->evicted = evicted;
+        evicted = oldest;
     }
-    if (history->end - history->first < history->max_batches &&
-        history->bytes + incoming_bytes <= history->max_bytes) {
-        return NULL;
-    }
-    struct held_batch *oldest = slot_at(history, history->first);
-    history->first++;
-    history->bytes -= cost_of(oldest);
-    return oldest;
+    return evicted;
 }
 
+/* The old go and the new one comes under one lock: nobody finds a history without
+ * what was in it a moment ago and is not yet followed by anything. */
 enum mc_err mci_history_add(struct mci_history *history, uint64_t seq,
                             struct mc_view payload)
 {
     struct held_batch *held = batch_copy(seq, payload);
-    struct held_batch *evicted;
     if (!held) {
         return MC_ERR_NOMEM;
     }
     (void)pthread_mutex_lock(&history->lock);
     assert(history->first == history->end ||
            slot_at(history, history->end - 1)->batch.seq < seq);
-    while ((evicted = evict_locked(history, cost_of(held)))) {
-        (void)pthread_mutex_unlock(&history->lock);
-        release(evicted);
-        (void)pthread_mutex_lock(&history->lock);
-    }
+    struct held_batch *evicted = evict_locked(history, cost_of(held));
     history->slots[history->end % history->max_batches] = held;
     history->end++;
     history->bytes += cost_of(held);
     (void)pthread_mutex_unlock(&history->lock);
+    while (evicted) {
+        struct held_batch *next = evicted->evicted;
+        release(evicted);
+        evicted = next;
+    }
     return MC_OK;
 }
 

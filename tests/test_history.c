@@ -140,6 +140,44 @@ START_TEST(held_batch_outlives_the_ring_and_the_history)
 }
 END_TEST
 
+/* What one thread sees while another adds to a ring of a single batch. */
+struct looker {
+    struct mci_history *history;
+    atomic_bool ends;
+    uint64_t looks;
+    uint64_t empty;
+};
+
+static void *look(void *ctx)
+{
+    struct looker *looker = ctx;
+    while (!looker->ends) {
+        const struct mci_history_batch *batch =
+            mci_history_hold(looker->history, 0);
+        looker->empty += !batch || stats_of(looker->history).tail_seq == 0;
+        looker->looks++;
+        mci_history_release(batch);
+    }
+    return NULL;
+}
+
+START_TEST(ring_of_one_is_never_found_empty)
+{
+    struct looker looker = {.history = history_make(1, 0)};
+    pthread_t thread;
+    ck_assert_int_eq(add(looker.history, 1, 8), MC_OK);
+    ck_assert_int_eq(pthread_create(&thread, NULL, look, &looker), 0);
+    for (uint64_t seq = 2; seq < 100000; seq++) {
+        ck_assert_int_eq(add(looker.history, seq, 8), MC_OK);
+    }
+    looker.ends = true;
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_uint_gt(looker.looks, 0);
+    ck_assert_uint_eq(looker.empty, 0);
+    mci_history_destroy(looker.history);
+}
+END_TEST
+
 START_TEST(failed_allocation_leaves_the_number_missing)
 {
     struct mci_history *history = history_make(10, 1 << 20);
@@ -229,6 +267,7 @@ int main(void)
     tcase_add_test(tc, lookup_finds_the_next_number_over_burnt_ones);
     tcase_add_test(tc, count_bounds_the_ring);
     tcase_add_test(tc, bytes_bound_the_ring_but_the_newest_stays);
+    tcase_add_test(tc, ring_of_one_is_never_found_empty);
     suite_add_tcase(suite, tc);
 
     tc = tcase_create("ownership");
