@@ -84,8 +84,10 @@ struct mc_publisher_stats {
     uint64_t snapshot_requests;
     uint64_t status_requests;
     uint64_t malformed_requests;
-    uint64_t refused_requests;  /* the line was full, or no such tenant */
-    uint64_t given_up_requests; /* took nothing for too long, or vanished */
+    uint64_t refused_requests;    /* the line was full, or no such tenant */
+    uint64_t given_up_requests;   /* took nothing for too long, or vanished */
+    uint64_t unanswered_requests; /* that got not even an END: too many peers
+                                     take nothing */
     uint64_t replayed_batches;
     uint64_t snapshot_batches; /* messages of snapshots sent */
     uint64_t snapshot_walks;   /* through the store; requests share them */

@@ -123,6 +123,7 @@ static void turn(struct mci_publisher *publisher)
     uint64_t until_ns = mci_clock_ns() + LISTEN_NS;
     uint64_t heartbeat_ns = mci_batcher_heartbeat_at(&publisher->batcher);
     until_ns = heartbeat_ns < until_ns ? heartbeat_ns : until_ns;
+    until_ns = publisher->socket.has_words ? 0 : until_ns;
     mci_event_log_take(publisher->log, until_ns, &publisher->taken);
     publish_taken(publisher);
     beat_if_due(publisher);

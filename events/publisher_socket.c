@@ -20,6 +20,7 @@ mci_publisher_socket_open(struct mci_publisher_socket *socket,
                                      .word_max = WORD_LEN_MAX,
                                      .curve = opts->curve};
     socket->subscriptions = 0;
+    socket->has_words = false;
     return mci_zmq_open(&socket->zmq, &zmq, endpoint_out, capacity);
 }
 
@@ -52,9 +53,12 @@ bool mci_publisher_socket_listen(struct mci_publisher_socket *socket,
                                  int wait_ms)
 {
     bool is_new = false;
-    mci_zmq_wait(&socket->zmq, wait_ms);
-    for (int i = 0; i < LISTEN_MAX && hear(socket, &is_new); i++) {
+    (void)mci_zmq_wait(&socket->zmq, wait_ms);
+    int heard = 0;
+    while (heard < LISTEN_MAX && hear(socket, &is_new)) {
+        heard++;
     }
+    socket->has_words = heard == LISTEN_MAX;
     return is_new;
 }
 

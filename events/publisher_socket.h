@@ -11,6 +11,7 @@
 struct mci_publisher_socket {
     struct mci_zmq_socket zmq;
     uint64_t subscriptions; /* standing now */
+    bool has_words;         /* there is more to listen to: do not wait */
 };
 
 struct mci_publisher_socket_opts {

@@ -24,6 +24,7 @@ static void recovery_stats(struct mci_publisher *publisher,
     stats->malformed_requests = recovery.malformed;
     stats->refused_requests = recovery.refused;
     stats->given_up_requests = recovery.given_up + recovery.vanished;
+    stats->unanswered_requests = recovery.unanswered;
     stats->replayed_batches = recovery.batches;
     stats->snapshot_batches = recovery.parts;
     stats->snapshot_walks = recovery.walks;

@@ -218,13 +218,25 @@ static bool say(struct mci_recovery *recovery, struct reader *reader,
     }
 }
 
-/* It is told so, if there is room for that, and forgotten. */
-static void give_up(struct mci_recovery *recovery, struct reader *reader,
-                    uint64_t now_ns)
+static bool is_overdue(const struct reader *reader, uint64_t now_ns)
 {
-    recovery->stats.given_up++;
-    mci_recovery_refuse(recovery, reader, now_ns);
-    reader->is_given_up = true;
+    uint64_t patience_ns = reader->is_aside ? MCI_RECOVERY_ASIDE_PATIENCE_NS
+                                            : MCI_RECOVERY_PATIENCE_NS;
+    return now_ns - reader->progress_ns >= patience_ns;
+}
+
+/* Something for the reader; the end, where it waits for something that has not
+ * come in time. */
+static bool say_or_end(struct mci_recovery *recovery, struct reader *reader,
+                       uint64_t now_ns, uint64_t wall_ms,
+                       struct mci_recovery_message *message)
+{
+    if (say(recovery, reader, now_ns, wall_ms, message)) {
+        return true;
+    }
+    return is_overdue(reader, now_ns) &&
+           mci_recovery_give_up(recovery, reader, now_ns) &&
+           say(recovery, reader, now_ns, wall_ms, message);
 }
 
 bool mci_recovery_next(struct mci_recovery *recovery, uint64_t now_ns,
@@ -241,13 +253,8 @@ bool mci_recovery_next(struct mci_recovery *recovery, uint64_t now_ns,
         struct reader *reader = reader_of(recovery->served.next);
         mci_list_remove(&reader->link);
         mci_list_push_back(&recovery->served, &reader->link);
-        if (now_ns < reader->retry_ns) {
-            continue;
-        }
-        if (now_ns - reader->progress_ns >= MCI_RECOVERY_PATIENCE_NS) {
-            give_up(recovery, reader, now_ns);
-        }
-        if (say(recovery, reader, now_ns, wall_ms, message_out)) {
+        if (now_ns >= reader->retry_ns &&
+            say_or_end(recovery, reader, now_ns, wall_ms, message_out)) {
             recovery->current = reader;
             return true;
         }
@@ -256,16 +263,53 @@ bool mci_recovery_next(struct mci_recovery *recovery, uint64_t now_ns,
 }
 
 /* What was said is behind it. */
-static void go_on(struct reader *reader)
+static void go_on(struct mci_recovery *recovery, struct reader *reader)
 {
-    if (reader->kind == MCI_RECOVERY_SNAPSHOT) {
+    recovery->stats.batches += reader->kind == MCI_RECOVERY_REPLAY;
+    recovery->stats.parts += reader->kind == MCI_RECOVERY_SNAPSHOT;
+    if (reader->is_aside) {
+        reader->times--;
+    } else if (reader->kind == MCI_RECOVERY_SNAPSHOT) {
         reader->at = mci_walk_advance(reader->walk, reader->at);
         reader->index++;
+    } else {
+        reader->next_seq = reader->held->seq + 1;
+        let_go(reader);
+        reader->credit -= reader->is_paced;
+    }
+}
+
+static void was_sent(struct mci_recovery *recovery, struct reader *reader,
+                     uint64_t now_ns)
+{
+    reader->progress_ns = now_ns;
+    reader->retry_ns = now_ns;
+    reader->is_blocked = false;
+    bool is_last =
+        reader->is_aside ? reader->times == 1 : recovery->current_is_last;
+    if (is_last) {
+        mci_recovery_finish(recovery, reader, now_ns);
+    } else {
+        go_on(recovery, reader);
+    }
+}
+
+/* It has been tried, so the time since it took something last is its own. */
+static void was_blocked(struct mci_recovery *recovery, struct reader *reader,
+                        uint64_t now_ns)
+{
+    if (is_overdue(reader, now_ns) &&
+        !mci_recovery_give_up(recovery, reader, now_ns)) {
         return;
     }
-    reader->next_seq = reader->held->seq + 1;
-    let_go(reader);
-    reader->credit -= reader->is_paced;
+    uint64_t wait_ns = (now_ns - reader->progress_ns) / 4;
+    if (wait_ns < MCI_RECOVERY_RETRY_NS) {
+        wait_ns = MCI_RECOVERY_RETRY_NS;
+    } else if (wait_ns > MCI_RECOVERY_RETRY_MAX_NS) {
+        wait_ns = MCI_RECOVERY_RETRY_MAX_NS;
+    }
+    reader->retry_ns = now_ns + wait_ns;
+    reader->is_blocked = true;
 }
 
 void mci_recovery_told(struct mci_recovery *recovery,
@@ -277,21 +321,30 @@ void mci_recovery_told(struct mci_recovery *recovery,
     if (outcome == MCI_RECOVERY_GONE) {
         recovery->stats.vanished++;
         mci_recovery_drop(recovery, reader);
-    } else if (outcome == MCI_RECOVERY_BLOCKED && !reader->is_given_up) {
-        reader->retry_ns = now_ns + MCI_RECOVERY_RETRY_NS;
-    } else if (recovery->current_is_last) {
-        mci_recovery_drop(recovery, reader);
+    } else if (outcome == MCI_RECOVERY_BLOCKED) {
+        was_blocked(recovery, reader, now_ns);
     } else {
-        recovery->stats.batches += reader->kind == MCI_RECOVERY_REPLAY;
-        recovery->stats.parts += reader->kind == MCI_RECOVERY_SNAPSHOT;
-        go_on(reader);
-        reader->progress_ns = now_ns;
-        reader->retry_ns = now_ns;
+        was_sent(recovery, reader, now_ns);
+    }
+}
+
+void mci_recovery_room(struct mci_recovery *recovery, uint64_t now_ns)
+{
+    struct mci_link *link = recovery->served.next;
+    for (; link != &recovery->served; link = link->next) {
+        struct reader *reader = reader_of(link);
+        if (reader->is_blocked &&
+            now_ns - reader->progress_ns < MCI_RECOVERY_BRISK_NS) {
+            reader->retry_ns = now_ns;
+        }
     }
 }
 
 uint64_t mci_recovery_wake_at(const struct mci_recovery *recovery)
 {
+    if (recovery->may_fill && recovery->in_line > 0) {
+        return 0; /* somebody's place is free */
+    }
     uint64_t wake_ns = UINT64_MAX;
     const struct mci_link *link = recovery->served.next;
     for (; link != &recovery->served; link = link->next) {

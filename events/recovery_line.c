@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* recovery_line.c - requests come, wait, are served, and end. */
+/* recovery_line.c - requests wait, are served, and end. */
 #include <assert.h>
 #include <string.h>
 
@@ -105,21 +105,57 @@ static void serve(struct mci_recovery *recovery, struct reader *reader,
     reader->retry_ns = now_ns;
 }
 
-/* Answered out of turn. */
-static void serve_aside(struct mci_recovery *recovery, struct reader *reader,
-                        uint64_t now_ns)
+void mci_recovery_serve_aside(struct mci_recovery *recovery,
+                              struct reader *reader, uint64_t now_ns)
 {
     serve(recovery, reader, now_ns);
     reader->is_aside = true;
     recovery->asides++;
 }
 
-void mci_recovery_refuse(struct mci_recovery *recovery, struct reader *reader,
-                         uint64_t now_ns)
+static void become_end(struct mci_recovery *recovery, struct reader *reader,
+                       uint32_t times, uint64_t now_ns)
 {
     take_out(recovery, reader);
     reader->kind = MCI_RECOVERY_MALFORMED;
-    serve_aside(recovery, reader, now_ns);
+    reader->times = times;
+    reader->ends = 0;
+    mci_recovery_serve_aside(recovery, reader, now_ns);
+}
+
+void mci_recovery_refuse(struct mci_recovery *recovery, struct reader *reader,
+                         uint64_t now_ns)
+{
+    become_end(recovery, reader, 1 + reader->ends, now_ns);
+}
+
+void mci_recovery_finish(struct mci_recovery *recovery, struct reader *reader,
+                         uint64_t now_ns)
+{
+    if (reader->ends > 0) {
+        become_end(recovery, reader, reader->ends, now_ns);
+    } else {
+        mci_recovery_drop(recovery, reader);
+    }
+}
+
+bool mci_recovery_give_up(struct mci_recovery *recovery, struct reader *reader,
+                          uint64_t now_ns)
+{
+    if (reader->is_aside) {
+        recovery->stats.unanswered += reader->times;
+        mci_recovery_drop(recovery, reader);
+        return false;
+    }
+    recovery->stats.given_up++;
+    mci_recovery_refuse(recovery, reader, now_ns);
+    return true;
+}
+
+void mci_recovery_stand(struct mci_recovery *recovery, struct reader *reader)
+{
+    mci_list_push_back(&recovery->line, &reader->link);
+    recovery->in_line++;
 }
 
 void mci_recovery_leave_behind(struct mci_recovery *recovery,
@@ -135,23 +171,39 @@ void mci_recovery_leave_behind(struct mci_recovery *recovery,
 
 /* ---- the line ---------------------------------------------------------------- */
 
-static bool is_same_peer(const struct reader *a, const struct reader *b)
-{
-    return a->peer_len == b->peer_len &&
-           memcmp(a->peer, b->peer, a->peer_len) == 0;
-}
-
-static bool is_peer_served(struct mci_recovery *recovery,
-                           const struct reader *reader)
+/* Something is being said to the peer that another answer could be taken for:
+ * all but the status, which says what it is. */
+static bool is_peer_served(struct mci_recovery *recovery, struct mc_view peer)
 {
     struct mci_link *link = recovery->served.next;
     for (; link != &recovery->served; link = link->next) {
         const struct reader *other = reader_of(link);
-        if (!other->is_aside && is_same_peer(other, reader)) {
+        if (other->kind != MCI_RECOVERY_STATUS &&
+            mci_reader_is_of(other, peer)) {
             return true;
         }
     }
     return false;
+}
+
+/* It asked for something before this, which still waits. */
+static bool is_peer_before(struct mci_recovery *recovery,
+                           const struct reader *reader)
+{
+    struct mci_link *link = recovery->line.next;
+    for (; link != &reader->link; link = link->next) {
+        if (mci_reader_is_of(reader_of(link), mci_reader_peer(reader))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_its_turn(struct mci_recovery *recovery,
+                        const struct reader *reader)
+{
+    return !is_peer_before(recovery, reader) &&
+           !is_peer_served(recovery, mci_reader_peer(reader));
 }
 
 /* A walk that has not begun to move, over what the reader asked for. */
@@ -243,127 +295,8 @@ void mci_recovery_fill(struct mci_recovery *recovery, uint64_t now_ns)
     while (link != &recovery->line) {
         struct reader *reader = reader_of(link);
         link = link->next;
-        if (has_room(recovery, reader) && !is_peer_served(recovery, reader)) {
+        if (has_room(recovery, reader) && is_its_turn(recovery, reader)) {
             begin(recovery, reader, now_ns);
         }
-    }
-}
-
-/* ---- what is heard ----------------------------------------------------------- */
-
-/* NULL: all are in use. */
-static struct reader *take_idle(struct mci_recovery *recovery,
-                                struct mc_view peer)
-{
-    if (mci_list_is_empty(&recovery->idle)) {
-        return NULL;
-    }
-    struct reader *reader = reader_of(recovery->idle.next);
-    mci_list_remove(&reader->link);
-    memset(reader, 0, sizeof *reader);
-    mci_list_init(&reader->link);
-    reader->peer_len = (uint8_t)peer.len;
-    memcpy(reader->peer, peer.data, peer.len);
-    return reader;
-}
-
-static void answer_aside(struct mci_recovery *recovery, struct mc_view peer,
-                         enum mci_recovery_kind kind, uint64_t now_ns)
-{
-    struct reader *reader = NULL;
-    if (recovery->asides < MCI_RECOVERY_ASIDE_MAX) {
-        reader = take_idle(recovery, peer);
-    }
-    if (reader) {
-        reader->kind = kind;
-        serve_aside(recovery, reader, now_ns);
-    }
-}
-
-static void enter(struct mci_recovery *recovery, struct mc_view peer,
-                  const struct mci_recovery_request *request, uint64_t now_ns)
-{
-    struct mci_history_stats history;
-    struct reader *reader = take_idle(recovery, peer);
-    if (!reader) {
-        recovery->stats.refused++;
-        return;
-    }
-    mci_history_stats(recovery->opts.history, &history);
-    reader->kind = request->kind;
-    reader->next_seq = request->start;
-    reader->last_seq = history.tail_seq;
-    reader->is_paced = request->is_paced;
-    reader->credit = request->credit;
-    reader->tenant_len = (uint8_t)request->tenant.len;
-    if (request->tenant.len > 0) {
-        memcpy(reader->tenant, request->tenant.data, request->tenant.len);
-    }
-    mci_list_push_back(&recovery->line, &reader->link);
-    recovery->in_line++;
-    mci_recovery_fill(recovery, now_ns);
-    if (recovery->in_line > MCI_RECOVERY_WAIT_MAX &&
-        recovery->line.prev == &reader->link) {
-        recovery->stats.refused++;
-        mci_recovery_refuse(recovery, reader, now_ns);
-    }
-}
-
-/* The peer's first paced replay that is not over. */
-static struct reader *find_paced(struct mci_link *list, struct mc_view peer)
-{
-    for (struct mci_link *link = list->next; link != list; link = link->next) {
-        struct reader *reader = reader_of(link);
-        if (reader->kind == MCI_RECOVERY_REPLAY && reader->is_paced &&
-            reader->peer_len == peer.len &&
-            memcmp(reader->peer, peer.data, peer.len) == 0) {
-            return reader;
-        }
-    }
-    return NULL;
-}
-
-static void top_up(struct mci_recovery *recovery, struct mc_view peer,
-                   uint32_t credit, uint64_t now_ns)
-{
-    struct reader *reader = find_paced(&recovery->served, peer);
-    if (!reader) {
-        reader = find_paced(&recovery->line, peer);
-    }
-    if (reader) {
-        reader->credit += credit; /* 2^32 messages of it do not come about */
-        reader->retry_ns = now_ns;
-    }
-}
-
-void mci_recovery_hear(struct mci_recovery *recovery, struct mc_view peer,
-                       const struct mc_view *frames, size_t count,
-                       uint64_t now_ns)
-{
-    struct mci_recovery_request request;
-    struct mci_recovery_stats *stats = &recovery->stats;
-    if (peer.len == 0 || peer.len > PEER_LEN_MAX) {
-        return;
-    }
-    mci_recovery_request_read(frames, count, &request);
-    switch (request.kind) {
-    case MCI_RECOVERY_CREDIT:
-        top_up(recovery, peer, request.credit, now_ns);
-        return;
-    case MCI_RECOVERY_REPLAY:
-        stats->replays++;
-        enter(recovery, peer, &request, now_ns);
-        return;
-    case MCI_RECOVERY_SNAPSHOT:
-        stats->snapshots++;
-        enter(recovery, peer, &request, now_ns);
-        return;
-    case MCI_RECOVERY_STATUS:
-        stats->statuses++;
-        answer_aside(recovery, peer, MCI_RECOVERY_STATUS, now_ns);
-        return;
-    default:
-        stats->malformed++;
-        answer_aside(recovery, peer, MCI_RECOVERY_MALFORMED, now_ns);
     }
 }

@@ -6,6 +6,8 @@
  */
 #ifndef RECOVERY_READER_H
 #define RECOVERY_READER_H
+#include <string.h>
+
 #include "mci_list.h"
 #include "recovery.h"
 #include "recovery_walk.h"
@@ -18,8 +20,12 @@
 struct reader {
     struct mci_link link; /* idle, in line, or served */
     enum mci_recovery_kind kind;
-    bool is_aside;  /* a short answer, which waits for nobody */
-    bool is_served; /* else in line */
+    bool is_aside;   /* a short answer, which waits for nobody */
+    bool is_served;  /* else in line */
+    bool is_blocked; /* its queue had no room for what was said last */
+    uint32_t times;  /* aside: how often it is to be said */
+    uint32_t ends;   /* END of what the peer asked for after this, and could not
+                        have; said when this is over */
     uint8_t peer_len;
     uint8_t peer[PEER_LEN_MAX];
     uint64_t progress_ns; /* sent something last */
@@ -38,7 +44,6 @@ struct reader {
     struct mci_walk_shared *walk; /* served only */
     struct mci_chunk *at;
     uint64_t index; /* of the next message */
-    bool is_given_up;
 };
 
 struct mci_recovery {
@@ -67,6 +72,18 @@ static inline struct reader *reader_of(struct mci_link *link)
     return MCI_CONTAINER(link, struct reader, link);
 }
 
+static inline bool mci_reader_is_of(const struct reader *reader,
+                                    struct mc_view peer)
+{
+    return reader->peer_len == peer.len &&
+           memcmp(reader->peer, peer.data, peer.len) == 0;
+}
+
+static inline struct mc_view mci_reader_peer(const struct reader *reader)
+{
+    return mc_view_make(reader->peer, reader->peer_len);
+}
+
 /* Serves of the line what there is room for. recovery_line.c */
 void mci_recovery_fill(struct mci_recovery *recovery, uint64_t now_ns);
 
@@ -74,9 +91,25 @@ void mci_recovery_fill(struct mci_recovery *recovery, uint64_t now_ns);
 void mci_recovery_leave_behind(struct mci_recovery *recovery,
                                struct reader *reader);
 
-/* Becomes an END that is to be sent. */
+/* Behind those who wait. */
+void mci_recovery_stand(struct mci_recovery *recovery, struct reader *reader);
+
+/* Is answered out of turn; taken from the idle. */
+void mci_recovery_serve_aside(struct mci_recovery *recovery,
+                              struct reader *reader, uint64_t now_ns);
+
+/* Becomes an END that is to be sent; what it held is given back. */
 void mci_recovery_refuse(struct mci_recovery *recovery, struct reader *reader,
                          uint64_t now_ns);
+
+/* Has been sent all: what is left are the ENDs of those that came after it. */
+void mci_recovery_finish(struct mci_recovery *recovery, struct reader *reader,
+                         uint64_t now_ns);
+
+/* Has taken nothing for too long: gets an END yet. False: that was what it did
+ * not take, and it is over. */
+bool mci_recovery_give_up(struct mci_recovery *recovery, struct reader *reader,
+                          uint64_t now_ns);
 
 /* Is over: what it holds is given back. */
 void mci_recovery_drop(struct mci_recovery *recovery, struct reader *reader);

@@ -11,8 +11,9 @@
 #include "opened_thread.h"
 
 /* What waits for one reader: a replay's messages are at most 48 KiB, but for
- * single events. */
-#define MARK 64
+ * single events. libzmq says that there is room again when half of it has been
+ * taken, so that is the least that a reader has to take to be seen reading. */
+#define MARK 16
 #define WORD_LEN_MAX 4096 /* a frame; more from a peer cuts it off */
 #define HEAR_MAX 64       /* requests at a time, */
 #define SEND_MAX 64       /* and messages, so that both go on */
@@ -134,7 +135,9 @@ static void *run(void *arg)
         }
         send_some(server);
         tell_stats(server);
-        mci_zmq_wait(&server->socket, wait_ms(server));
+        if (mci_zmq_wait(&server->socket, wait_ms(server))) {
+            mci_recovery_room(server->recovery, mci_clock_ns());
+        }
     }
     mci_zmq_close(&server->socket, LINGER_MS);
     return NULL;

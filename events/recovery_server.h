@@ -2,8 +2,9 @@
 /* recovery_server.h - the thread that carries recovery.h's decisions out: one
  * ROUTER socket, which it alone touches.
  *
- * Messages go without waiting. What a reader has no room for is tried again every
- * two milliseconds, so its answers are not lost, and nobody else waits for it.
+ * Messages go without waiting. What a reader has no room for is tried again, when
+ * libzmq says that there may be room and after 2 to 64 ms, so its answers are not
+ * lost, and nobody else waits for it.
  * Threads: create and destroy by one, stats by any.
  */
 #ifndef RECOVERY_SERVER_H

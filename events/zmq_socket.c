@@ -236,15 +236,27 @@ static void mind_door(struct mci_zmq_socket *socket)
 
 /* ---- what peers say and get ------------------------------------------------ */
 
-void mci_zmq_wait(struct mci_zmq_socket *socket, int wait_ms)
+/* The descriptor is readable when libzmq's threads have told the socket
+ * something: a peer came, or one whose queue was full has taken enough. */
+static bool wait_for_word(struct mci_zmq_socket *socket, int wait_ms)
 {
-    if (wait_ms > 0) {
-        zmq_pollitem_t items[2] = {
-            {.socket = socket->socket, .events = ZMQ_POLLIN},
-            {.socket = socket->door, .events = ZMQ_POLLIN}};
-        (void)zmq_poll(items, socket->door ? 2 : 1, wait_ms);
+    int fd = -1;
+    size_t len = sizeof fd;
+    if (zmq_getsockopt(socket->socket, ZMQ_FD, &fd, &len) != 0) {
+        return false;
     }
+    zmq_pollitem_t items[3] = {{.socket = socket->socket, .events = ZMQ_POLLIN},
+                               {.fd = fd, .events = ZMQ_POLLIN},
+                               {.socket = socket->door, .events = ZMQ_POLLIN}};
+    (void)zmq_poll(items, socket->door ? 3 : 2, wait_ms);
+    return (items[1].revents & ZMQ_POLLIN) != 0;
+}
+
+bool mci_zmq_wait(struct mci_zmq_socket *socket, int wait_ms)
+{
+    bool is_told = wait_ms > 0 && wait_for_word(socket, wait_ms);
     mind_door(socket);
+    return is_told;
 }
 
 bool mci_zmq_receive(struct mci_zmq_socket *socket, uint8_t *room,
@@ -267,23 +279,21 @@ bool mci_zmq_receive(struct mci_zmq_socket *socket, uint8_t *room,
     return true;
 }
 
-static int frame_init(zmq_msg_t *frame, struct mc_view bytes)
+static void frame_fill(zmq_msg_t *frame, struct mc_view bytes)
 {
-    if (zmq_msg_init_size(frame, bytes.len) != 0) {
-        return -1;
-    }
     if (bytes.len > 0) {
         memcpy(zmq_msg_data(frame), bytes.data, bytes.len);
     }
-    return 0;
 }
 
-/* Only the first frame can be refused: a queue has room for whole messages. */
+/* Only the first frame can be refused: a queue has room for whole messages. So
+ * the others are copied once it is known that they go. */
 static enum mci_zmq_sent send_frames(void *socket, zmq_msg_t *frames,
-                                     size_t count)
+                                     const struct mc_view *views, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         int flags = ZMQ_DONTWAIT | (i + 1 < count ? ZMQ_SNDMORE : 0);
+        frame_fill(&frames[i], views[i]);
         if (zmq_msg_send(&frames[i], socket, flags) < 0) {
             return zmq_errno() == EAGAIN         ? MCI_ZMQ_BLOCKED
                    : zmq_errno() == EHOSTUNREACH ? MCI_ZMQ_GONE
@@ -299,12 +309,13 @@ enum mci_zmq_sent mci_zmq_send(struct mci_zmq_socket *socket,
     zmq_msg_t frames[MCI_ZMQ_FRAMES_MAX];
     size_t made = 0;
     assert(count > 0 && count <= MCI_ZMQ_FRAMES_MAX);
-    while (made < count && frame_init(&frames[made], views[made]) == 0) {
+    while (made < count &&
+           zmq_msg_init_size(&frames[made], views[made].len) == 0) {
         made++;
     }
     enum mci_zmq_sent sent = MCI_ZMQ_NOMEM;
     if (made == count) {
-        sent = send_frames(socket->socket, frames, count);
+        sent = send_frames(socket->socket, frames, views, count);
     }
     /* A frame that was sent is empty by now. */
     for (size_t i = 0; i < made; i++) {

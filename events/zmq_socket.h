@@ -56,8 +56,10 @@ MC_CHECK_RESULT enum mc_err mci_zmq_open(struct mci_zmq_socket *socket,
 /* Waits at most linger_ms for queues of peers to run empty. */
 void mci_zmq_close(struct mci_zmq_socket *socket, int linger_ms);
 
-/* Lets in those who may; waits up to wait_ms for the first word of a peer. */
-void mci_zmq_wait(struct mci_zmq_socket *socket, int wait_ms);
+/* Lets in those who may; waits up to wait_ms for the first word of a peer, or
+ * for libzmq to say that something has changed: true then, and it may be that a
+ * queue that was full is not any more. */
+bool mci_zmq_wait(struct mci_zmq_socket *socket, int wait_ms);
 
 /* Takes one frame of what peers have said: as much of it as there is room for
  * is copied, *len_out is its whole length. False if there is none. */
@@ -73,7 +75,8 @@ enum mci_zmq_sent {
 };
 #define MCI_ZMQ_FRAMES_MAX 6
 
-/* Sends one message of 1..MCI_ZMQ_FRAMES_MAX frames, or nothing of it. */
+/* Sends one message of 1..MCI_ZMQ_FRAMES_MAX frames, or nothing of it. What is
+ * blocked has not been copied. */
 enum mci_zmq_sent mci_zmq_send(struct mci_zmq_socket *socket,
                                const struct mc_view *frames, size_t count);
 

@@ -47,6 +47,7 @@ void mci_page_events_status(void *ctx, const struct mci_http_request *request,
     write_number(response, "malformed_requests", stats.malformed_requests);
     write_number(response, "refused_requests", stats.refused_requests);
     write_number(response, "given_up_requests", stats.given_up_requests);
+    write_number(response, "unanswered_requests", stats.unanswered_requests);
     write_number(response, "waiting_requests", stats.waiting_requests);
     write_number(response, "replayed_batches", stats.replayed_batches);
     write_number(response, "snapshot_batches", stats.snapshot_batches);

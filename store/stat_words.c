@@ -84,6 +84,7 @@ static const size_t event_figures[] = {
     offsetof(struct mc_publisher_stats, snapshot_walks),
     offsetof(struct mc_publisher_stats, waiting_requests),
     offsetof(struct mc_publisher_stats, snapshot_batches),
+    offsetof(struct mc_publisher_stats, unanswered_requests),
 };
 #define EVENT_COUNT (sizeof event_figures / sizeof event_figures[0])
 #define EVENTS_AT MCI_STAT_WORDS_OWN

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_recovery.c - replays, credit, the line, and those who do not take what
- * they asked for. */
-#include "alloc_fail.h"
+/* test_recovery.c - replays, credit, and those who do not take what they asked
+ * for. */
+#include "mci_alloc.h"
 #include "recovery_rig.h"
 #include "suite.h"
 
@@ -15,32 +15,17 @@ static void open_rig(void)
 /* The next message must be the batch for the peer, and is sent. */
 static void expect_batch(const char *peer, uint64_t seq)
 {
-    struct mci_recovery_message message;
-    char text[24];
-    (void)snprintf(text, sizeof text, "%" PRIu64, seq);
-    ck_assert(rig_give(&rig, &message));
-    ck_assert(rig_is_for(&message, peer));
-    ck_assert_uint_eq(message.count, 5);
-    ck_assert_uint_eq(message.frames[1].len, 0);
-    ck_assert(mc_view_equal(message.frames[2], mc_view_str("t@m")));
-    ck_assert_uint_eq(mci_get_be64(message.frames[3].data), seq);
-    ck_assert(mc_view_equal(message.frames[4], mc_view_str(text)));
-    rig_tell(&rig, MCI_RECOVERY_SENT);
+    rig_must_batch(&rig, peer, seq);
 }
 
 static void expect_end(const char *peer)
 {
-    struct mci_recovery_message message;
-    ck_assert(rig_give(&rig, &message));
-    ck_assert(rig_is_for(&message, peer));
-    ck_assert(rig_is_end(&message));
-    rig_tell(&rig, MCI_RECOVERY_SENT);
+    rig_must_end(&rig, peer);
 }
 
 static void expect_silence(void)
 {
-    struct mci_recovery_message message;
-    ck_assert(!rig_give(&rig, &message));
+    rig_must_rest(&rig);
 }
 
 /* ---- replays ---------------------------------------------------------------- */
@@ -212,6 +197,23 @@ END_TEST
 
 /* ---- who does not take it --------------------------------------------------- */
 
+/* Until then; how often it was tried. */
+static unsigned block_until(const char *peer, uint64_t until_ns)
+{
+    struct mci_recovery_message message;
+    unsigned tries = 0;
+    while (rig.now_ns < until_ns) {
+        ck_assert(rig_give(&rig, &message));
+        ck_assert(rig_is_for(&message, peer));
+        ck_assert(!rig_is_end(&message));
+        rig_tell(&rig, MCI_RECOVERY_BLOCKED);
+        expect_silence();
+        rig.now_ns = mci_recovery_wake_at(rig.recovery);
+        tries++;
+    }
+    return tries;
+}
+
 START_TEST(ten_seconds_without_progress_end_a_request)
 {
     struct mci_recovery_message message;
@@ -220,18 +222,98 @@ START_TEST(ten_seconds_without_progress_end_a_request)
     rig_ask_replay(&rig, "a", 1);
     expect_batch("a", 1);
     uint64_t since_ns = rig.now_ns;
-    while (rig.now_ns < since_ns + MCI_RECOVERY_PATIENCE_NS) {
-        ck_assert(rig_give(&rig, &message));
-        ck_assert(!rig_is_end(&message));
-        rig_tell(&rig, MCI_RECOVERY_BLOCKED);
-        rig.now_ns += MCI_RECOVERY_RETRY_NS;
-    }
-    ck_assert(rig_give(&rig, &message));
-    ck_assert(rig_is_end(&message)); /* tried once */
+    block_until("a", since_ns + MCI_RECOVERY_PATIENCE_NS);
+    ck_assert(rig_give(&rig, &message)); /* tried once more, */
+    ck_assert(!rig_is_end(&message));
     rig_tell(&rig, MCI_RECOVERY_BLOCKED);
-    expect_silence();
-    ck_assert_uint_eq(rig_recovery_stats(&rig).serving, 0);
     ck_assert_uint_eq(rig_recovery_stats(&rig).given_up, 1);
+    ck_assert_uint_eq(rig_recovery_stats(&rig).serving, 1);
+    while (rig_recovery_stats(&rig).serving > 0) { /* and then END, in vain */
+        rig.now_ns = mci_recovery_wake_at(rig.recovery);
+        ck_assert_uint_lt(rig.now_ns - since_ns,
+                          MCI_RECOVERY_PATIENCE_NS +
+                              MCI_RECOVERY_ASIDE_PATIENCE_NS +
+                              2 * MCI_RECOVERY_RETRY_MAX_NS);
+        ck_assert(rig_give(&rig, &message));
+        ck_assert(rig_is_end(&message));
+        rig_tell(&rig, MCI_RECOVERY_BLOCKED);
+    }
+    ck_assert_uint_ge(rig.now_ns - since_ns,
+                      MCI_RECOVERY_PATIENCE_NS +
+                          MCI_RECOVERY_ASIDE_PATIENCE_NS);
+    ck_assert_uint_eq(rig_recovery_stats(&rig).unanswered, 1);
+    expect_silence();
+    rig_close_recovery(&rig);
+}
+END_TEST
+
+START_TEST(room_that_came_at_the_last_moment_is_used)
+{
+    open_rig();
+    rig_keep(&rig, 1, 3);
+    rig_ask_replay(&rig, "a", 1);
+    expect_batch("a", 1);
+    block_until("a", rig.now_ns + MCI_RECOVERY_PATIENCE_NS);
+    expect_batch("a", 2); /* this time there is room */
+    expect_batch("a", 3);
+    expect_end("a");
+    ck_assert_uint_eq(rig_recovery_stats(&rig).given_up, 0);
+    rig_close_recovery(&rig);
+}
+END_TEST
+
+START_TEST(end_of_what_was_given_up_waits_for_room)
+{
+    struct mci_recovery_message message;
+    open_rig();
+    rig_keep(&rig, 1, 3);
+    rig_ask_replay(&rig, "a", 1);
+    rig_ask_replay(&rig, "a", 3);
+    expect_batch("a", 1);
+    block_until("a", rig.now_ns + MCI_RECOVERY_PATIENCE_NS);
+    ck_assert(rig_give(&rig, &message));
+    rig_tell(&rig, MCI_RECOVERY_BLOCKED);
+    for (int i = 0; i < 5; i++) {
+        rig.now_ns += MCI_RECOVERY_RETRY_MAX_NS;
+        ck_assert(rig_give(&rig, &message));
+        ck_assert(rig_is_end(&message));
+        rig_tell(&rig, MCI_RECOVERY_BLOCKED);
+        expect_silence(); /* its second request waits for that */
+    }
+    rig.now_ns += MCI_RECOVERY_RETRY_MAX_NS;
+    expect_end("a");
+    expect_batch("a", 3);
+    expect_end("a");
+    expect_silence();
+    rig_close_recovery(&rig);
+}
+END_TEST
+
+START_TEST(blocked_reader_is_tried_less_and_less)
+{
+    struct mci_recovery_message message;
+    open_rig();
+    rig_keep(&rig, 1, 5);
+    rig_ask_replay(&rig, "a", 1);
+    expect_batch("a", 1);
+    unsigned tries = block_until("a", rig.now_ns + MCI_RECOVERY_PATIENCE_NS);
+    ck_assert_uint_lt(tries, 200); /* every 2 ms it would be 5000 */
+    ck_assert_uint_gt(tries, 150);
+    /* What has just been taken makes it brisk again: it is tried as soon as
+     * there may be room. */
+    expect_batch("a", 2);
+    ck_assert(rig_give(&rig, &message));
+    rig_tell(&rig, MCI_RECOVERY_BLOCKED);
+    ck_assert_uint_eq(mci_recovery_wake_at(rig.recovery),
+                      rig.now_ns + MCI_RECOVERY_RETRY_NS);
+    mci_recovery_room(rig.recovery, rig.now_ns);
+    ck_assert(rig_give(&rig, &message));
+    rig_tell(&rig, MCI_RECOVERY_BLOCKED);
+    rig.now_ns += MCI_RECOVERY_BRISK_NS;
+    ck_assert(rig_give(&rig, &message));
+    rig_tell(&rig, MCI_RECOVERY_BLOCKED);
+    mci_recovery_room(rig.recovery, rig.now_ns);
+    expect_silence();
     rig_close_recovery(&rig);
 }
 END_TEST
@@ -288,229 +370,6 @@ START_TEST(reader_that_vanished_frees_what_it_held)
 }
 END_TEST
 
-/* ---- the line --------------------------------------------------------------- */
-
-static const char *peer_name(unsigned i)
-{
-    static char names[512][8];
-    (void)snprintf(names[i], sizeof names[i], "p%u", i);
-    return names[i];
-}
-
-static unsigned index_of(const struct mci_recovery_message *message)
-{
-    char name[8] = "";
-    ck_assert_uint_lt(message->frames[0].len, sizeof name);
-    memcpy(name, message->frames[0].data, message->frames[0].len);
-    return (unsigned)strtoul(name + 1, NULL, 10);
-}
-
-START_TEST(sixty_four_readers_all_get_all_of_it_in_order)
-{
-    uint64_t got[64] = {0};
-    unsigned ends = 0;
-    struct mci_recovery_message message;
-    open_rig();
-    rig_keep(&rig, 1, 30);
-    for (unsigned i = 0; i < 64; i++) {
-        rig_ask_replay(&rig, peer_name(i), 1);
-    }
-    ck_assert_uint_eq(rig_recovery_stats(&rig).serving, MCI_RECOVERY_REPLAYS);
-    while (rig_give(&rig, &message)) {
-        unsigned i = index_of(&message);
-        if (rig_is_end(&message)) {
-            ck_assert_uint_eq(got[i], 30);
-            ends++;
-        } else {
-            ck_assert_uint_eq(mci_get_be64(message.frames[3].data), ++got[i]);
-        }
-        rig_tell(&rig, MCI_RECOVERY_SENT);
-        ck_assert_uint_le(rig_recovery_stats(&rig).serving,
-                          MCI_RECOVERY_REPLAYS);
-    }
-    ck_assert_uint_eq(ends, 64);
-    rig_close_recovery(&rig);
-}
-END_TEST
-
-START_TEST(those_served_take_turns)
-{
-    open_rig();
-    rig_keep(&rig, 1, 3);
-    rig_ask_replay(&rig, "a", 1);
-    rig_ask_replay(&rig, "b", 1);
-    for (uint64_t seq = 1; seq <= 3; seq++) {
-        expect_batch("a", seq);
-        expect_batch("b", seq);
-    }
-    expect_end("a");
-    expect_end("b");
-    rig_close_recovery(&rig);
-}
-END_TEST
-
-START_TEST(one_who_blocks_holds_up_nobody)
-{
-    struct mci_recovery_message message;
-    open_rig();
-    rig_keep(&rig, 1, 3);
-    rig_ask_replay(&rig, "a", 1);
-    rig_ask_replay(&rig, "b", 1);
-    ck_assert(rig_give(&rig, &message));
-    ck_assert(rig_is_for(&message, "a"));
-    rig_tell(&rig, MCI_RECOVERY_BLOCKED);
-    for (uint64_t seq = 1; seq <= 3; seq++) {
-        expect_batch("b", seq);
-    }
-    expect_end("b");
-    expect_silence();
-    rig_close_recovery(&rig);
-}
-END_TEST
-
-START_TEST(full_line_answers_end_at_once)
-{
-    const unsigned held = MCI_RECOVERY_REPLAYS + MCI_RECOVERY_WAIT_MAX;
-    open_rig();
-    rig_keep(&rig, 1, 1);
-    for (unsigned i = 0; i < held; i++) {
-        rig_ask_paced(&rig, peer_name(i), 1, 0);
-    }
-    expect_silence();
-    ck_assert_uint_eq(rig_recovery_stats(&rig).waiting, MCI_RECOVERY_WAIT_MAX);
-    rig_ask_paced(&rig, "late", 1, 0);
-    expect_end("late");
-    ck_assert_uint_eq(rig_recovery_stats(&rig).refused, 1);
-    ck_assert_uint_eq(rig_recovery_stats(&rig).waiting, MCI_RECOVERY_WAIT_MAX);
-    /* One that ends makes room for one. */
-    rig_top_up(&rig, peer_name(0), 1);
-    expect_batch(peer_name(0), 1);
-    expect_end(peer_name(0));
-    expect_silence();
-    rig_ask_paced(&rig, "later", 1, 0);
-    expect_silence();
-    ck_assert_uint_eq(rig_recovery_stats(&rig).refused, 1);
-    rig_close_recovery(&rig);
-}
-END_TEST
-
-START_TEST(waiting_costs_no_patience)
-{
-    const char *peers[] = {"a", "b", "c", "d"};
-    open_rig();
-    rig_keep(&rig, 1, 40);
-    for (int i = 0; i < 4; i++) {
-        rig_ask_paced(&rig, peers[i], 1, 1);
-    }
-    rig_ask_replay(&rig, "e", 40);
-    for (uint64_t seq = 1; seq <= 40; seq++) {
-        for (int i = 0; i < 4; i++) {
-            expect_batch(peers[i], seq);
-        }
-        rig.now_ns += MCI_RECOVERY_PATIENCE_NS / 2;
-        for (int i = 0; i < 4; i++) {
-            rig_top_up(&rig, peers[i], 1);
-        }
-    }
-    expect_end("a");
-    for (int i = 1; i < 4; i++) {
-        expect_end(peers[i]);
-    }
-    expect_batch("e", 40);
-    expect_end("e");
-    rig_close_recovery(&rig);
-}
-END_TEST
-
-START_TEST(second_request_of_a_peer_is_served_after_the_first)
-{
-    open_rig();
-    rig_keep(&rig, 1, 2);
-    rig_ask_replay(&rig, "a", 1);
-    rig_ask_replay(&rig, "a", 2);
-    rig_ask_word(&rig, "a", "what"); /* in between */
-    expect_batch("a", 1);
-    expect_end("a");
-    expect_batch("a", 2);
-    expect_end("a");
-    expect_batch("a", 2);
-    expect_end("a");
-    expect_silence();
-    ck_assert_uint_eq(rig_recovery_stats(&rig).malformed, 1);
-    rig_close_recovery(&rig);
-}
-END_TEST
-
-START_TEST(nobody_and_too_long_names_are_passed_over)
-{
-    char name[257];
-    memset(name, 'x', 256);
-    name[256] = '\0';
-    open_rig();
-    rig_ask_word(&rig, "", "status");
-    rig_ask_word(&rig, name, "status");
-    expect_silence();
-    name[255] = '\0';
-    rig_ask_word(&rig, name, "what");
-    expect_end(name);
-    rig_close_recovery(&rig);
-}
-END_TEST
-
-START_TEST(flood_of_nonsense_leaves_room_for_requests)
-{
-    struct mci_recovery_message message;
-    open_rig();
-    rig_keep(&rig, 1, 1);
-    for (int i = 0; i < 10000; i++) {
-        rig_ask_word(&rig, "bad", "what");
-    }
-    rig_ask_replay(&rig, "good", 1);
-    unsigned good = 0;
-    while (rig_give(&rig, &message)) {
-        bool is_good = rig_is_for(&message, "good");
-        good += is_good;
-        rig_tell(&rig, is_good ? MCI_RECOVERY_SENT : MCI_RECOVERY_BLOCKED);
-    }
-    ck_assert_uint_eq(good, 2);
-    ck_assert_uint_le(rig_recovery_stats(&rig).serving, MCI_RECOVERY_ASIDE_MAX);
-    rig_close_recovery(&rig);
-}
-END_TEST
-
-START_TEST(create_survives_each_allocation_failing)
-{
-    struct alloc_fail fail;
-    const struct mci_recovery_opts opts = rig_recovery_opts();
-    ALLOC_FAIL_EACH(fail)
-    {
-        struct mci_recovery *recovery = NULL;
-        alloc_fail_arm(&fail);
-        enum mc_err err = mci_recovery_create(&opts, &recovery);
-        alloc_fail_disarm(&fail);
-        ck_assert_int_eq(err,
-                         alloc_fail_happened(&fail) ? MC_ERR_NOMEM : MC_OK);
-        mci_recovery_destroy(recovery);
-    }
-    mci_recovery_destroy(NULL);
-}
-END_TEST
-
-static void add_line(Suite *suite)
-{
-    TCase *tc = tcase_create("the line");
-    tcase_add_test(tc, sixty_four_readers_all_get_all_of_it_in_order);
-    tcase_add_test(tc, those_served_take_turns);
-    tcase_add_test(tc, one_who_blocks_holds_up_nobody);
-    tcase_add_test(tc, full_line_answers_end_at_once);
-    tcase_add_test(tc, waiting_costs_no_patience);
-    tcase_add_test(tc, second_request_of_a_peer_is_served_after_the_first);
-    tcase_add_test(tc, nobody_and_too_long_names_are_passed_over);
-    tcase_add_test(tc, flood_of_nonsense_leaves_room_for_requests);
-    tcase_add_test(tc, create_survives_each_allocation_failing);
-    suite_add_tcase(suite, tc);
-}
-
 int main(void)
 {
     Suite *suite = suite_create("recovery");
@@ -530,9 +389,11 @@ int main(void)
 
     tc = tcase_create("who does not take it");
     tcase_add_test(tc, ten_seconds_without_progress_end_a_request);
+    tcase_add_test(tc, room_that_came_at_the_last_moment_is_used);
+    tcase_add_test(tc, end_of_what_was_given_up_waits_for_room);
+    tcase_add_test(tc, blocked_reader_is_tried_less_and_less);
     tcase_add_test(tc, one_batch_in_time_keeps_a_request_alive);
     tcase_add_test(tc, reader_that_vanished_frees_what_it_held);
     suite_add_tcase(suite, tc);
-    add_line(suite);
     return suite_run(suite);
 }

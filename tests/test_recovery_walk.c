@@ -271,7 +271,7 @@ START_TEST(slow_reader_is_left_behind_and_goes_on_by_itself)
     ck_assert_uint_eq(readers[0].twice, 0);
     ck_assert(!readers[1].has_ended);
     ck_assert_uint_eq(rig_recovery_stats(&rig).walks, 2);
-    rig.now_ns += MCI_RECOVERY_RETRY_NS;
+    rig.now_ns += MCI_RECOVERY_RETRY_MAX_NS;
     run(readers, 2, NULL);
     ck_assert(readers[1].has_ended);
     ck_assert_uint_eq(readers[1].rows, KEYS_MAX - 1);
@@ -293,7 +293,7 @@ START_TEST(reader_that_took_nothing_begins_anew_when_left_behind)
         rig.now_ns += MCI_RECOVERY_RETRY_NS;
     }
     rig.last_id += 3;
-    rig.now_ns += MCI_RECOVERY_RETRY_NS;
+    rig.now_ns += MCI_RECOVERY_RETRY_MAX_NS;
     run(readers, 2, NULL);
     ck_assert(readers[1].has_ended);
     ck_assert_uint_eq(readers[1].rows, KEYS_MAX - 1);

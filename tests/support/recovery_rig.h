@@ -214,6 +214,38 @@ static inline bool rig_is_end(const struct mci_recovery_message *message)
            message->frames[4].len == 0;
 }
 
+/* The next message must be the batch for the peer, and is sent. */
+static inline void rig_must_batch(struct recovery_rig *rig, const char *peer,
+                                  uint64_t seq)
+{
+    struct mci_recovery_message message;
+    char text[24];
+    (void)snprintf(text, sizeof text, "%" PRIu64, seq);
+    ck_assert(rig_give(rig, &message));
+    ck_assert(rig_is_for(&message, peer));
+    ck_assert_uint_eq(message.count, 5);
+    ck_assert_uint_eq(message.frames[1].len, 0);
+    ck_assert(mc_view_equal(message.frames[2], mc_view_str("t@m")));
+    ck_assert_uint_eq(mci_get_be64(message.frames[3].data), seq);
+    ck_assert(mc_view_equal(message.frames[4], mc_view_str(text)));
+    rig_tell(rig, MCI_RECOVERY_SENT);
+}
+
+static inline void rig_must_end(struct recovery_rig *rig, const char *peer)
+{
+    struct mci_recovery_message message;
+    ck_assert(rig_give(rig, &message));
+    ck_assert(rig_is_for(&message, peer));
+    ck_assert(rig_is_end(&message));
+    rig_tell(rig, MCI_RECOVERY_SENT);
+}
+
+static inline void rig_must_rest(struct recovery_rig *rig)
+{
+    struct mci_recovery_message message;
+    ck_assert(!rig_give(rig, &message));
+}
+
 static inline struct mci_recovery_stats
 rig_recovery_stats(struct recovery_rig *rig)
 {
