@@ -167,6 +167,74 @@ START_TEST(without_subscribers_nothing_piles_up)
 }
 END_TEST
 
+#define CROWD 64
+
+/* Sockets of one context that take one message each and no more. */
+struct crowd {
+    void *context;
+    void *sockets[CROWD];
+};
+
+static void crowd_open(struct crowd *crowd, const char *endpoint)
+{
+    const int one = 1;
+    const int linger = 0;
+    const int kernel_bytes = 4096;
+    crowd->context = zmq_ctx_new();
+    for (int i = 0; i < CROWD; i++) {
+        void *socket = zmq_socket(crowd->context, ZMQ_SUB);
+        ck_assert_ptr_nonnull(socket);
+        (void)zmq_setsockopt(socket, ZMQ_RCVHWM, &one, sizeof one);
+        (void)zmq_setsockopt(socket, ZMQ_RCVBUF, &kernel_bytes,
+                             sizeof kernel_bytes);
+        (void)zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger);
+        (void)zmq_setsockopt(socket, ZMQ_SUBSCRIBE, "", 0);
+        ck_assert_int_eq(zmq_connect(socket, endpoint), 0);
+        crowd->sockets[i] = socket;
+    }
+}
+
+static void crowd_close(struct crowd *crowd)
+{
+    for (int i = 0; i < CROWD; i++) {
+        (void)zmq_close(crowd->sockets[i]);
+    }
+    (void)zmq_ctx_term(crowd->context);
+}
+
+/* Queues hold the same messages, so 64 full ones are about as large as one. */
+START_TEST(sixty_four_stopped_subscribers_cost_one_mark)
+{
+    const uint64_t mark_bytes = 8 << 20;
+    struct mc_publisher_opts opts = rig_opts();
+    struct publisher_rig rig;
+    struct follower running;
+    struct crowd crowd;
+    opts.hwm_bytes = mark_bytes;
+    opts.overflow = MC_PUBLISHER_BLOCK;
+    rig_open(&rig, &opts);
+    rig_follow(&rig, &running);
+    crowd_open(&crowd, rig_stats(&rig).endpoint);
+    ck_assert(AWAIT(rig_stats(&rig).subscribers == 1 + CROWD));
+    uint64_t before = resident_bytes();
+    uint64_t id = 0;
+    for (int i = 0; i < 200; i++) {
+        id = rig_put_many(&rig, 640);
+        while (running.last_id + 2000 < id) {
+            ck_assert(follower_next(&running, FOLLOWER_WAIT_MS));
+        }
+    }
+    follower_reach(&running, id); /* the one that reads gets all of it */
+    ck_assert_uint_eq(running.seq_gaps, 0);
+    ck_assert_uint_ge(rig_stats(&rig).published_bytes, 4 * mark_bytes);
+    expect_resident_below(before + 4 * mark_bytes);
+    crowd_close(&crowd);
+    ck_assert(AWAIT(rig_stats(&rig).subscribers == 1));
+    follower_close(&running);
+    rig_close(&rig);
+}
+END_TEST
+
 struct blocked_writer {
     struct publisher_rig *rig;
     uint32_t count;
@@ -223,6 +291,7 @@ int main(void)
     tcase_add_test(tc, events_that_follow_closely_share_messages);
     tcase_add_test(tc, messages_keep_to_the_size_that_the_mark_allows);
     tcase_add_test(tc, without_subscribers_nothing_piles_up);
+    tcase_add_test(tc, sixty_four_stopped_subscribers_cost_one_mark);
     tcase_add_test(tc,
                    blocked_writers_go_on_with_the_publisher_and_lose_nothing);
     suite_add_tcase(suite, tc);

@@ -183,7 +183,8 @@ class Admin(PageCase):
         self.assertEqual(status["epoch"], master.epoch)
         self.assertEqual(status["endpoint"], master.events)
         for name in ("published_batches", "dropped_events", "skipped_unparsed_keys", "skipped_keyless_events",
-                     "queue_depth", "last_seq", "subscribers"):
+                     "queue_depth", "last_seq", "subscribers", "replay_requests", "snapshot_requests",
+                     "refused_requests", "given_up_requests", "unanswered_requests"):
             self.assertIsInstance(status[name], int, name)
         self.assertEqual(master.ask("/kv_events/snapshot")[0], 200)
 
