@@ -48,15 +48,19 @@ class Program:
         self.words = open(os.path.join(folder, name + ".log"), "ab")
         self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.words)
         self.is_stopped = False
+        self.said = b""  # read, and not yet a line
 
     def line(self, seconds=WORD_S):
         """Its next line."""
-        if not select.select([self.process.stdout], [], [], seconds)[0]:
-            raise Failure("%s says nothing" % self.name)
-        line = self.process.stdout.readline().decode()
-        if not line:
-            raise Failure("%s ended with %r" % (self.name, self.process.wait(10)))
-        return line.rstrip("\n")
+        while b"\n" not in self.said:
+            if not select.select([self.process.stdout], [], [], seconds)[0]:
+                raise Failure("%s says nothing" % self.name)
+            data = os.read(self.process.stdout.fileno(), 65536)
+            if not data:
+                raise Failure("%s ended with %r" % (self.name, self.process.wait(10)))
+            self.said += data
+        line, self.said = self.said.split(b"\n", 1)
+        return line.decode()
 
     def tell(self, line):
         self.process.stdin.write(line.encode() + b"\n")
