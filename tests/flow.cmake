@@ -50,6 +50,31 @@ if(TARGET mc-master AND TARGET mc-store AND MC_PYTHON3)
   set_tests_properties(flow.soak PROPERTIES TIMEOUT ${patience}
     ENVIRONMENT "MC_MASTER=$<TARGET_FILE:mc-master>;MC_STORE=$<TARGET_FILE:mc-store>;MC_SOAK_LOAD=$<TARGET_FILE:soak_load>;PYTHONDONTWRITEBYTECODE=1;${MC_TEST_ENVIRONMENT}")
 endif()
+# test_chaos(NAME SECONDS ARG...): tests/chaos.py.
+function(test_chaos name seconds)
+  math(EXPR patience "${seconds} + 240")
+  set(settle 60)
+  if(MC_SANITIZE)
+    math(EXPR patience "${patience} * 3")
+    set(settle 150)
+  endif()
+  if("${ARGN}" MATCHES "without-recovery")
+    set(settle 8)
+  endif()
+  add_test(NAME flow.${name} COMMAND "${MC_PYTHON3}"
+    "${CMAKE_CURRENT_SOURCE_DIR}/chaos.py" --seconds ${seconds} ${ARGN})
+  set_tests_properties(flow.${name} PROPERTIES TIMEOUT ${patience}
+    ENVIRONMENT "MC_MASTER=$<TARGET_FILE:mc-master>;MC_STORE=$<TARGET_FILE:mc-store>;MC_CHAOS_LOAD=$<TARGET_FILE:chaos_load>;MC_CHAOS_FOLLOW=$<TARGET_FILE:chaos_follow>;MC_CHAOS_SETTLE=${settle};PYTHONDONTWRITEBYTECODE=1;${MC_TEST_ENVIRONMENT}")
+endfunction()
+
+if(TARGET mc-master AND TARGET mc-store AND TARGET mckv-subscriber AND
+   MC_PYTHON3)
+  add_executable(chaos_load chaos_load.c)
+  target_link_libraries(chaos_load PRIVATE mckv Threads::Threads)
+  add_executable(chaos_follow chaos_follow.c)
+  target_link_libraries(chaos_follow PRIVATE mckv-subscriber)
+  test_chaos(chaos_finds 20 --seed 2 --without-recovery)
+endif()
 if(TARGET mckv AND TARGET mckv-subscriber)
   mc_test(flow flow_crowd LINK mckv mckv-subscriber mckv-base)
 endif()

@@ -1,0 +1,336 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A subscriber with recovery under every fault that can be made, compared with the store.
+
+usage: chaos.py [--seconds 60] [--seed 1] [--writers 8] [--without-recovery] [--verbose]
+
+One master with small queues and a short history, a node, writers, and a subscriber
+that reaches the stream and the recovery server through proxies. At random, from the
+seed: messages are lost, doubled, late, cut off in the middle of a frame or broken in
+their structure; connections are cut; the recovery server is silent or out of reach;
+each process is stopped, continued and killed; queues are made to overflow; the
+master starts again, with the same range of sequence numbers or another. At each
+quiet point the subscriber's mirror, what its callbacks were told, and its index must
+become what `mc-store ls` shows, and its sums must be right. Any failure names the
+seed. --without-recovery proves the rig: it must find a difference then.
+"""
+import argparse
+import http.client
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+from chaos_proxy import DAMAGES, Proxy  # noqa: E402
+from free_port import free_port  # noqa: E402
+from soak import BUILD, MC_MASTER, MC_STORE, Failure, Program, Soak  # noqa: E402
+
+CHAOS_LOAD = os.environ.get("MC_CHAOS_LOAD", os.path.join(BUILD, "tests", "chaos_load"))
+CHAOS_FOLLOW = os.environ.get("MC_CHAOS_FOLLOW", os.path.join(BUILD, "tests", "chaos_follow"))
+KEYS = 20000
+THREADS = 2
+CLIENT_TTL_S = 3
+SETTLE_S = float(os.environ.get("MC_CHAOS_SETTLE", "60"))
+HWM = "8MB"
+
+
+class Difference(Failure):
+    pass
+
+
+def some(places):
+    places = sorted(places)
+    return "%d%s" % (len(places), places[:3])
+
+
+class Chaos(Soak):
+    """The processes, faults and proofs of a soak, with a subscriber that is to recover in the follower's place."""
+
+    def __init__(self, args, folder):
+        super().__init__(args, folder)
+        self.ports = [free_port() for _ in range(3)]
+        self.stream = Proxy(("127.0.0.1", self.ports[1]), args.seed * 2)
+        self.answers = Proxy(("127.0.0.1", self.ports[2]), args.seed * 2 + 1)
+        self.heard, self.quiet_points, self.has_stopped = {}, 0, False
+
+    # ---- processes ----
+
+    def start_master(self):
+        dice = self.dice
+        flags = ["--kv_events_sequence_epoch=%s" % dice.choice(("true", "false")),
+                 "--kv_events_history=%d" % dice.choice((16, 256, 65536)),
+                 "--kv_events_queue_capacity=%d" % dice.choice((1024, 65536)),
+                 "--kv_events_overflow=%s" % dice.choice(("drop_oldest", "drop_oldest", "block")),
+                 "--kv_events_replay_layout=%d" % dice.choice((4, 4, 3))]
+        self.master = Program("master", [
+            MC_MASTER, "--rpc_address=127.0.0.1", "--rpc_port=%d" % self.ports[0], "--metrics_port=0",
+            "--metrics_host=127.0.0.1", "--segment=64MB", "--client_ttl=%d" % CLIENT_TTL_S,
+            "--default_kv_lease_ttl=100ms", "--enable_kv_events", "--kv_events_backend_id=chaos",
+            "--kv_events_bind_endpoint=tcp://127.0.0.1:%d" % self.ports[1], "--kv_events_hwm_bytes=" + HWM,
+            "--kv_events_replay_endpoint=tcp://127.0.0.1:%d" % self.ports[2], *flags], self.folder)
+        words = dict(word.split("=", 1) for word in self.master.line().split()[1:])
+        self.rpc, self.admin = words["rpc"], words["admin"]
+        self.lives += 1
+        self.note("master: " + " ".join(flag.removeprefix("--kv_events_") for flag in flags))
+
+    def start_follower(self, begin=None):
+        recovery = "-" if self.args.without_recovery else self.answers.endpoint
+        self.follower = Program("follower", [CHAOS_FOLLOW, self.stream.endpoint, recovery, str(KEYS)], self.folder)
+
+    def start_load(self, number):
+        self.loads[number] = Program("load-%d" % number, [
+            CHAOS_LOAD, self.rpc, "w%d" % number, str(self.args.seed * 1000 + self.dice.randrange(1000)),
+            str(THREADS), str(KEYS)], self.folder)
+
+    def begin(self):
+        self.start_follower()
+        self.wait_ready([self.follower])
+        self.start_master()
+        self.start_node(0)
+        for number in range(max(1, self.args.writers // THREADS)):
+            self.start_load(number)
+        self.wait_ready(list(self.nodes.values()) + list(self.loads.values()))
+
+    # ---- faults ----
+
+    def storm(self):
+        """A little of everything on the stream; now and then on what the recovery server says too."""
+        rates = {name: self.dice.choice((0, 0.01, 0.05)) for name in ("lost", "twice", "late", "slow")}
+        rates["cut"] = self.dice.choice((0, 0, 0.01))
+        rates.update((name, 0.005) for name in self.dice.sample(DAMAGES, 3))
+        self.stream.policy.storm(rates)
+        if self.dice.random() < 0.4:
+            self.answers.policy.storm(rates)
+        time.sleep(self.dice.uniform(0.3, 2))
+        self.stream.policy.calm()
+        self.answers.policy.calm()
+
+    def lose_one(self):
+        """Some messages in a row, and nothing else: a gap that the next one shows."""
+        self.stream.policy.storm({"lost": 1})
+        time.sleep(self.dice.uniform(0.01, 0.3))
+        self.stream.policy.calm()
+
+    def cut_stream(self):
+        self.stream.cut_all()
+        if self.dice.random() < 0.5:
+            self.stream.policy.is_shut = True
+            time.sleep(self.dice.uniform(0.1, 1.5))
+            self.stream.policy.calm()
+
+    def cut_answers(self):
+        """The recovery server goes in the middle of what it says, or is not there when it is needed."""
+        self.answers.cut_all()
+        how = self.dice.choice(("is_shut", "is_silent"))
+        setattr(self.answers.policy, how, True)
+        self.lose_one()
+        time.sleep(self.dice.uniform(0.2, 2))
+        self.answers.cut_all()
+        self.answers.policy.calm()
+
+    def overflow(self):
+        """Writers without a rest: the log overflows where it is small, and the subscriber's queue."""
+        for load in self.loads.values():
+            load.tell("fast")
+        self.ask("slow %d" % self.dice.choice((0, 20, 200)), "slow")
+        time.sleep(self.dice.uniform(0.5, 2))
+        for load in self.loads.values():
+            load.tell("slow")
+        self.ask("slow 0", "slow")
+
+    def stop_follower(self):
+        self.follower.send(signal.SIGSTOP)
+        if self.dice.random() < 0.5:
+            for load in self.loads.values():
+                load.tell("fast")
+        time.sleep(self.dice.choice((0.2, 1, 4)))
+        for load in self.loads.values():
+            load.tell("slow")
+        self.follower.send(signal.SIGCONT)
+
+    def kill_follower(self):
+        self.gather(self.ask_stat())
+        self.follower.end(signal.SIGKILL)
+        self.start_follower("snapshot")
+        self.wait_ready([self.follower])
+
+    def kill_master(self):
+        self.master.end(signal.SIGKILL)
+        time.sleep(self.dice.choice((0, 1)))
+        self.start_master()
+
+    FAULTS = ("storm",) * 6 + ("lose_one",) * 3 + ("cut_stream", "cut_answers", "overflow", "stop_follower") * 2 + \
+        ("kill_follower", "kill_master", "kill_master", "stop_master", "kill_node", "stop_node", "kill_load", "stop_load")
+
+    # ---- proof ----
+
+    def note(self, text):
+        if self.args.verbose:
+            print("        " + text, flush=True)
+
+    def ask(self, line, word):
+        """Lines that the follower answers, up to the one that begins with the word."""
+        self.follower.tell(line)
+        lines = []
+        while True:
+            answer = self.follower.line()
+            if answer.startswith(word):
+                return lines, answer
+            lines.append(answer)
+
+    def ask_stat(self):
+        return json.loads(self.ask("stat", "{")[1])
+
+    def gather(self, stat):
+        for name in ("events", "gap", "recovered", "epoch", "degraded", "stale", "refused_messages", "refused_events",
+                     "duplicates", "restarts", "lost_ids", "queue_full"):
+            self.heard[name] = self.heard.get(name, 0) + stat[name]
+
+    def followed(self):
+        lines, _ = self.ask("dump", "dumped ")
+        places = {}
+        for key, medium, session in map(str.split, lines):
+            if (key, medium) in places:
+                raise Failure("the mirror holds %s twice" % key)
+            places[(key, medium)] = None if session == "-" else session
+        return places
+
+    @staticmethod
+    def wrong_of(stat, places):
+        """What the follower's own figures contradict, at a quiet point at which it is right about the store."""
+        checks = {"entries": len(places), "untold": 0, "unindexed": 0, "told": len(places), "resident": len(places),
+                  "out_of_turn": 0, "foreign": 0, "contradictions": 0,
+                  "span_ids": stat["events"] + stat["refused_ids"] + stat["lost_ids"]}
+        return {name: (stat[name], wanted) for name, wanted in checks.items() if stat[name] != wanted}
+
+    def walked(self):
+        """What can be read, by a walk of its own through the store."""
+        connection = http.client.HTTPConnection(self.admin, timeout=30)
+        try:
+            connection.request("GET", "/kv_events/snapshot")
+            rows = [json.loads(line) for line in connection.getresponse().read().splitlines()]
+        finally:
+            connection.close()
+        return {(row["object_key"], row["medium"]): row["session_id"] for row in rows[1:-1]}
+
+    def look(self):
+        """How many places are followed, and what differs now, in words; None: nothing does."""
+        before, places, after = self.walked(), self.followed(), self.walked()
+        stat = self.ask_stat()
+        # What a rule forbids at any time does not wait for a quiet one.
+        if stat["out_of_turn"] or stat["foreign"]:
+            raise Failure("the callbacks were told what cannot be: %s" % stat)
+        if before != after:
+            return len(places), "the store is not at rest"
+        wrong = self.wrong_of(stat, places)
+        if places == after and not wrong:
+            return len(places), None
+        return len(places), "only followed %s, only listed %s, other session %s; wrong figures %s; %s" % (
+            some(set(places) - set(after)), some(set(after) - set(places)),
+            some(p for p in places if p in after and places[p] != after[p]), wrong, stat)
+
+    def agree(self):
+        """The mirror is the store's; waits for what is under way, and looks twice before it believes."""
+        end, times = time.monotonic() + SETTLE_S, 0
+        while times < 2:
+            began = time.monotonic()
+            keys, difference = self.look()
+            self.note("look %.2f s: %.200s" % (time.monotonic() - began, difference))
+            times = 0 if difference else times + 1
+            if difference and time.monotonic() > end:
+                raise Difference("subscriber and store differ: " + difference)
+            time.sleep(0.2)
+        return keys
+
+    def check_living(self):
+        super().check_living()
+        if self.follower.process.poll() is not None:
+            raise Failure("follower ended by itself with %d" % self.follower.process.returncode)
+
+    def check_words(self):
+        pass
+
+    def quiet(self):
+        self.stream.policy.calm()
+        self.answers.policy.calm()
+        keys = super().quiet()
+        self.quiet_points += 1
+        self.note("quiet: %d keys, %s" % (keys, self.ask_stat()))
+        return keys
+
+    def finish(self, keys):
+        self.gather(self.ask_stat())
+        for load in self.loads.values():
+            load.tell("stop")
+        for load in self.loads.values():
+            for name, n in json.loads(load.line()).items():
+                self.totals[name] = self.totals.get(name, 0) + n
+        self.agree()
+        if self.listed() != self.followed():
+            raise Difference("subscriber and mc-store ls differ")
+        for program in (self.follower, self.master):
+            if program is self.follower:
+                program.process.stdin.close()
+                code = program.process.wait(20)
+            else:
+                code = program.end(signal.SIGTERM, 10)
+            if code != 0:
+                raise Failure("%s: exit %d" % (program.name, code))
+        if not keys or not self.totals["rows"] or not self.heard["events"]:
+            raise Failure("nothing was written or followed: %s, %s" % (self.totals, self.heard))
+        print("chaos: %d s, seed %d: %d quiet points, at most %d places, %d lives of the master, %s" % (
+            self.args.seconds, self.args.seed, self.quiet_points, keys, self.lives, json.dumps(self.totals)))
+        print("chaos: faults %s; messages %s; answers %s" % (json.dumps(self.story), json.dumps(self.stream.policy.story),
+                                                            json.dumps(self.answers.policy.story)))
+        print("chaos: the subscriber %s" % json.dumps(self.heard))
+
+    def clean_up(self):
+        super().clean_up()
+        if self.follower and self.follower.process.poll() is None:
+            self.follower.process.kill()
+            self.follower.process.wait()
+        self.stream.end()
+        self.answers.end()
+
+
+def run(args, folder):
+    chaos = Chaos(args, folder)
+    try:
+        chaos.run()
+    except Failure as failure:
+        if args.without_recovery and isinstance(failure, Difference):
+            print("chaos: found what it had to find: %.300s" % failure)
+            return 0
+        sys.stderr.write("chaos: FAILED with seed %d after %s: %s\n" % (
+            args.seed, json.dumps(chaos.story), failure))
+        chaos.tell_logs()
+        return 1
+    finally:
+        chaos.clean_up()
+    if args.without_recovery:
+        sys.stderr.write("chaos: FAILED with seed %d: found nothing, without recovery\n" % args.seed)
+        return 1
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--writers", type=int, default=8)
+    parser.add_argument("--segment", default="64MB")
+    parser.add_argument("--without-recovery", action="store_true")
+    parser.add_argument("--verbose", action="store_true")
+    args = parser.parse_args()
+    args.nodes = 1
+    print("chaos: seed %d" % args.seed, flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        return run(args, folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
