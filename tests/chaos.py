@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A subscriber with recovery under every fault that can be made, compared with the store.
 
-usage: chaos.py [--seconds 60] [--seed 1] [--writers 8] [--without-recovery] [--verbose]
+usage: chaos.py [--seconds 60] [--seed 1] [--writers 8] [--python] [--without-recovery] [--verbose]
 
 One master with small queues and a short history, a node, writers, and a subscriber
 that reaches the stream and the recovery server through proxies. At random, from the
@@ -12,7 +12,8 @@ each process is stopped, continued and killed; queues are made to overflow; the
 master starts again, with the same range of sequence numbers or another. At each
 quiet point the subscriber's mirror, what its callbacks were told, and its index must
 become what `mc-store ls` shows, and its sums must be right. Any failure names the
-seed. --without-recovery proves the rig: it must find a difference then.
+seed. --python follows with tests/support/recovering.py, a subscriber written from
+docs/events.md alone. --without-recovery proves the rig: it must find a difference.
 """
 import argparse
 import http.client
@@ -31,6 +32,7 @@ from soak import BUILD, MC_MASTER, MC_STORE, Failure, Program, Soak  # noqa: E40
 
 CHAOS_LOAD = os.environ.get("MC_CHAOS_LOAD", os.path.join(BUILD, "tests", "chaos_load"))
 CHAOS_FOLLOW = os.environ.get("MC_CHAOS_FOLLOW", os.path.join(BUILD, "tests", "chaos_follow"))
+RECOVERING = os.path.join(os.path.dirname(os.path.abspath(__file__)), "support", "recovering.py")
 KEYS = 20000
 THREADS = 2
 CLIENT_TTL_S = 3
@@ -79,7 +81,8 @@ class Chaos(Soak):
 
     def start_follower(self, begin=None):
         recovery = "-" if self.args.without_recovery else self.answers.endpoint
-        self.follower = Program("follower", [CHAOS_FOLLOW, self.stream.endpoint, recovery, str(KEYS)], self.folder)
+        program = [sys.executable, RECOVERING] if self.args.python else [CHAOS_FOLLOW]
+        self.follower = Program("follower", program + [self.stream.endpoint, recovery, str(KEYS)], self.folder)
 
     def start_load(self, number):
         self.loads[number] = Program("load-%d" % number, [
@@ -324,6 +327,7 @@ def main():
     parser.add_argument("--writers", type=int, default=8)
     parser.add_argument("--segment", default="64MB")
     parser.add_argument("--without-recovery", action="store_true")
+    parser.add_argument("--python", action="store_true")
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
     args.nodes = 1

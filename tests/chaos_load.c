@@ -77,20 +77,20 @@ static void choose_rows(struct worker *worker)
 static void act(struct worker *worker)
 {
     int64_t results[ROWS] = {0};
-    uint64_t dice = roll(worker, 1000);
+    uint64_t dice = roll(worker, 5000);
     uint64_t removed = 0;
     enum mc_err err;
     choose_rows(worker);
     const struct mc_replicate_config tagged = {.session_ids = worker->sessions,
                                                .session_id_count = ROWS};
     const struct mc_replicate_config *config = roll(worker, 4) ? &tagged : NULL;
-    if (dice < 450) {
+    if (dice < 2250) {
         err = mc_client_batch_put(load.client, worker->keys, worker->values,
                                   ROWS, config, results);
-    } else if (dice < 700) {
+    } else if (dice < 3500) {
         err = mc_client_batch_upsert(load.client, worker->keys, worker->values,
                                      ROWS, config, results);
-    } else if (dice < 998) {
+    } else if (dice < 4999) {
         err = mc_client_batch_remove(load.client, worker->keys, ROWS,
                                      roll(worker, 2) != 0, results);
     } else {
