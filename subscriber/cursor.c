@@ -69,6 +69,16 @@ static void tell_lost_ids(struct cursor *cursor, struct cursor_finding *finding,
     finding->to_id = to_id;
 }
 
+/* Ids that are passed over. */
+static void note_hole(struct cursor_finding *finding, uint64_t from_id,
+                      uint64_t to_id, bool is_refused)
+{
+    if (to_id >= from_id) {
+        finding->holes[finding->hole_count++] =
+            (struct cursor_hole){from_id, to_id, is_refused};
+    }
+}
+
 static void tell_lost_seqs(struct cursor_finding *finding, uint64_t from_seq,
                            uint64_t to_seq)
 {
@@ -76,8 +86,7 @@ static void tell_lost_seqs(struct cursor_finding *finding, uint64_t from_seq,
     finding->to_seq = to_seq;
 }
 
-/* Ids begin anew after `base`, in an epoch of their own or in the old one. */
-static void rebase(struct cursor *cursor, uint64_t epoch, uint64_t base)
+void cursor_rebase(struct cursor *cursor, uint64_t epoch, uint64_t base)
 {
     uint64_t span = cursor_span(cursor);
     settle_floating(cursor);
@@ -144,13 +153,14 @@ static void restart(struct cursor *cursor, const struct cursor_message *message,
 {
     cursor->restarts++;
     move_to(cursor, message->seq);
+    finding->what |= CURSOR_MOVED;
     if (message->has_event) {
-        rebase(cursor, message->epoch, base_of(message));
+        cursor_rebase(cursor, message->epoch, base_of(message));
         tell_epoch(cursor, finding);
         finding->what |= CURSOR_BROKEN;
         return;
     }
-    rebase(cursor, 0, 0);
+    cursor_rebase(cursor, 0, 0);
     cursor->has_ids = false;
     tell_gap(cursor, finding);
 }
@@ -160,7 +170,7 @@ static void adopt_ids(struct cursor *cursor,
                       const struct cursor_message *message,
                       struct cursor_finding *finding)
 {
-    rebase(cursor, message->epoch, base_of(message));
+    cursor_rebase(cursor, message->epoch, base_of(message));
     tell_epoch(cursor, finding);
 }
 
@@ -280,6 +290,8 @@ static void settle_hole(struct cursor *cursor, uint64_t base, bool is_seq_gap,
     uint64_t last = cursor_last_id(cursor);
     uint64_t hole = base - last;
     bool is_lost = is_seq_gap || cursor->has_open_ids || !cursor->has_unread;
+    note_hole(finding, cursor->mark + 1, last, true);
+    note_hole(finding, last + 1, base, !is_lost);
     if (hole > 0 && !is_lost) {
         cursor->refused += hole;
     } else if (hole > 0) {
@@ -309,8 +321,23 @@ static uint64_t place(struct cursor *cursor,
     return base;
 }
 
+static void doubt_ids(struct cursor *cursor,
+                      const struct cursor_message *message,
+                      struct cursor_finding *finding)
+{
+    if (cursor->keeps_losses) {
+        finding->what |= CURSOR_OLD;
+        return;
+    }
+    cursor_rebase(cursor, cursor->epoch, base_of(message));
+    finding->what |= CURSOR_MOVED;
+    tell_gap(cursor, finding);
+}
+
 /* All ids are settled ones. Under a number that is new the publisher
- * contradicts itself: what it means by its ids is not known any more. */
+ * contradicts itself: what it means by its ids is not known any more. Where
+ * losses are kept some of them may be what is missing, or were covered by a
+ * snapshot that was ahead of the stream; else the publisher is to be asked. */
 static enum cursor_verdict accept_old_ids(struct cursor *cursor,
                                           const struct cursor_message *message,
                                           struct cursor_finding *finding)
@@ -322,8 +349,7 @@ static enum cursor_verdict accept_old_ids(struct cursor *cursor,
         return hold(cursor, message);
     }
     (void)skip_seqs(cursor, message->seq, finding);
-    rebase(cursor, cursor->epoch, base_of(message));
-    tell_gap(cursor, finding);
+    doubt_ids(cursor, message, finding);
     return CURSOR_NEXT;
 }
 
@@ -463,8 +489,7 @@ static void release_by_ids(struct cursor *cursor,
         move_to(cursor, message->seq);
     }
     if (message->last_id <= cursor->mark) {
-        rebase(cursor, cursor->epoch, base_of(message));
-        tell_gap(cursor, finding);
+        doubt_ids(cursor, message, finding);
         return;
     }
     settle_hole(cursor, place(cursor, message), is_seq_gap, finding);
@@ -518,9 +543,9 @@ enum cursor_verdict cursor_event(struct cursor *cursor, uint64_t epoch,
     memset(finding_out, 0, sizeof *finding_out);
     if (epoch != cursor->epoch) {
         cursor->restarts++;
-        rebase(cursor, epoch, id > 0 ? id - 1 : 0);
+        cursor_rebase(cursor, epoch, id > 0 ? id - 1 : 0);
         tell_epoch(cursor, finding_out);
-        finding_out->what |= CURSOR_BROKEN;
+        finding_out->what |= CURSOR_BROKEN | CURSOR_MOVED;
     }
     if (!cursor->epoch) {
         return deliver(cursor, id);
@@ -533,6 +558,9 @@ enum cursor_verdict cursor_event(struct cursor *cursor, uint64_t epoch,
         cursor->floating = missing;
     }
     uint64_t lost = missing - cursor->floating;
+    note_hole(finding_out, cursor->mark + 1, cursor->mark + cursor->floating,
+              true);
+    note_hole(finding_out, id - lost, id - 1, false);
     if (lost > 0) {
         cursor->lost += lost;
         tell_lost_ids(cursor, finding_out, id - lost, id - 1);

@@ -22,9 +22,8 @@
  * fresh connection a number behind means a new publisher at once.
  *
  * A cursor that has broken continuity says so (CURSOR_BROKEN) and goes on from
- * the message at hand; a recovery can step in there, since the ids that are
- * missing are known. A tail that a publisher reports (a target, and no gap
- * until something comes without it) is to be a call of its own beside these.
+ * the message at hand. A finding names the ids that it passed over, so that they
+ * can be fetched; cursor_fetch.h has what is told to the cursor then.
  * Threads: one thread at a time; nothing is allocated.
  */
 #ifndef CURSOR_H
@@ -61,9 +60,25 @@ enum cursor_verdict {
                              baseline_id came before and are not known */
 #define CURSOR_BROKEN 4u  /* what was gathered so far cannot be trusted */
 #define CURSOR_DISCARD 8u /* the message that is held was a stray: forget it */
+#define CURSOR_MOVED \
+    16u /* ids begin anew: those that are missing, and what
+                             stands above the new mark, mean nothing now */
+#define CURSOR_OLD \
+    32u /* ids that are settled, under a number that is new;
+                             only where losses are kept */
+
+/* Ids that were passed over, of an epoch: lost, or seen and refused. */
+struct cursor_hole {
+    uint64_t from_id;
+    uint64_t to_id;
+    bool is_refused;
+};
+#define CURSOR_HOLES_MAX 2
 
 struct cursor_finding {
     unsigned what;
+    unsigned hole_count; /* also where what is 0: their loss was told before */
+    struct cursor_hole holes[CURSOR_HOLES_MAX];
     uint64_t from_id;
     uint64_t to_id;
     uint64_t from_seq;
@@ -73,6 +88,7 @@ struct cursor_finding {
 };
 
 struct cursor {
+    bool keeps_losses; /* set by the owner: what is missing may be fetched */
     bool has_baseline; /* a message was accepted */
     bool has_ids;      /* an event was, so epoch and mark mean something */
     bool is_fresh;     /* connected anew since the last message */
@@ -132,6 +148,10 @@ void cursor_event_refused(struct cursor *cursor);
 /* The event just judged NEXT could not be applied: it counts as lost, and that
  * as a gap. */
 void cursor_event_lost(struct cursor *cursor);
+
+/* Ids begin anew after `base`, in an epoch of their own or in the old one. For
+ * cursor_fetch.c. */
+void cursor_rebase(struct cursor *cursor, uint64_t epoch, uint64_t base);
 
 /* Highest id that is settled or known to stand before the next one. */
 uint64_t cursor_last_id(const struct cursor *cursor);

@@ -2,45 +2,12 @@
 /* One table of entries, one of scopes. A scope is a tenant at a backend; it has
  * its entries in a list, so that clearing it does not look at others, and goes
  * with its last entry. Events of one scope come in runs, hence last_scope. */
-#include "mirror.h"
+#include "mirror_parts.h"
 
 #include <string.h>
 
 #include "mci_alloc.h"
 #include "mci_hash.h"
-#include "mci_list.h"
-#include "name_pool.h"
-
-struct scope {
-    struct mci_link entries;
-    struct mci_link link; /* in mirror.scopes */
-    struct name *tenant;
-    struct name *backend;
-    uint64_t count;
-    uint32_t hash;
-};
-
-struct entry {
-    struct mci_link link; /* in its scope */
-    struct scope *scope;
-    struct name *medium;
-    struct name *session;
-    struct name *group;
-    uint64_t event_id;
-    uint32_t hash;
-    uint32_t key_len;
-    char key[];
-};
-
-struct mirror {
-    struct slot_table entries;
-    struct slot_table scope_table;
-    struct mci_link scopes;
-    struct scope *last_scope; /* NULL, or one that lives */
-    struct name_pool names;
-    uint64_t max_entries;
-    uint64_t seed;
-};
 
 enum mc_err mirror_create(uint64_t max_entries, uint64_t seed,
                           struct mirror **mirror_out)
@@ -50,6 +17,7 @@ enum mc_err mirror_create(uint64_t max_entries, uint64_t seed,
         return MC_ERR_NOMEM;
     }
     mci_list_init(&mirror->scopes);
+    mci_list_init(&mirror->graves);
     mirror->names.seed = seed;
     mirror->seed = seed;
     mirror->max_entries = max_entries;
@@ -75,7 +43,7 @@ static uint32_t scope_hash(const struct mirror *mirror, struct mc_view tenant,
     return slot_table_hash(mci_hash64_seeded(backend.data, backend.len, hash));
 }
 
-static bool is_scope(const struct scope *scope, struct mc_view tenant,
+static bool is_scope(const struct mirror_scope *scope, struct mc_view tenant,
                      struct mc_view backend)
 {
     return mc_view_equal(name_view(scope->tenant), tenant) &&
@@ -97,10 +65,11 @@ static size_t scope_slot(const struct mirror *mirror, uint32_t hash,
     return i;
 }
 
-/* NULL if it holds nothing. */
-static struct scope *scope_find(struct mirror *mirror, struct mc_view tenant,
-                                struct mc_view backend)
+struct mirror_scope *mirror_scope_find(struct mirror *mirror,
+                                       const struct mirror_event *event)
 {
+    struct mc_view tenant = event->tenant_id;
+    struct mc_view backend = event->backend_id;
     if (mirror->last_scope && is_scope(mirror->last_scope, tenant, backend)) {
         return mirror->last_scope;
     }
@@ -113,7 +82,7 @@ static struct scope *scope_find(struct mirror *mirror, struct mc_view tenant,
     return mirror->last_scope;
 }
 
-static void scope_free(struct mirror *mirror, struct scope *scope)
+static void scope_free(struct mirror *mirror, struct mirror_scope *scope)
 {
     if (mirror->last_scope == scope) {
         mirror->last_scope = NULL;
@@ -124,10 +93,9 @@ static void scope_free(struct mirror *mirror, struct scope *scope)
     mci_free(scope);
 }
 
-/* Lets go of a scope that has lost its last entry. */
-static void scope_drop_empty(struct mirror *mirror, struct scope *scope)
+void mirror_scope_drop_empty(struct mirror *mirror, struct mirror_scope *scope)
 {
-    if (scope->count > 0) {
+    if (scope->count > 0 || scope->graves > 0 || scope->floor > 0) {
         return;
     }
     slot_table_remove(&mirror->scope_table,
@@ -136,7 +104,7 @@ static void scope_drop_empty(struct mirror *mirror, struct scope *scope)
     scope_free(mirror, scope);
 }
 
-static enum mc_err scope_name(struct mirror *mirror, struct scope *scope,
+static enum mc_err scope_name(struct mirror *mirror, struct mirror_scope *scope,
                               struct mc_view tenant, struct mc_view backend)
 {
     enum mc_err err = name_pool_hold(&mirror->names, tenant, &scope->tenant);
@@ -146,14 +114,17 @@ static enum mc_err scope_name(struct mirror *mirror, struct scope *scope,
     return name_pool_hold(&mirror->names, backend, &scope->backend);
 }
 
-static enum mc_err scope_add(struct mirror *mirror, struct mc_view tenant,
-                             struct mc_view backend, struct scope **scope_out)
+enum mc_err mirror_scope_add(struct mirror *mirror,
+                             const struct mirror_event *event,
+                             struct mirror_scope **scope_out)
 {
+    struct mc_view tenant = event->tenant_id;
+    struct mc_view backend = event->backend_id;
     enum mc_err err = slot_table_reserve(&mirror->scope_table);
     if (err != MC_OK) {
         return err;
     }
-    struct scope *scope = mci_calloc(1, sizeof *scope);
+    struct mirror_scope *scope = mci_calloc(1, sizeof *scope);
     if (!scope) {
         return MC_ERR_NOMEM;
     }
@@ -175,7 +146,7 @@ static enum mc_err scope_add(struct mirror *mirror, struct mc_view tenant,
 /* ---- entries ---------------------------------------------------------- */
 
 static uint32_t entry_hash(const struct mirror *mirror,
-                           const struct scope *scope, struct mc_view key,
+                           const struct mirror_scope *scope, struct mc_view key,
                            struct mc_view medium)
 {
     uint64_t hash = mirror->seed ^ ((uint64_t)scope->hash << 32);
@@ -183,17 +154,23 @@ static uint32_t entry_hash(const struct mirror *mirror,
     return slot_table_hash(mci_hash64_seeded(key.data, key.len, hash));
 }
 
-static bool is_entry(const struct entry *entry, const struct scope *scope,
-                     struct mc_view key, struct mc_view medium)
+static struct mc_view key_of(const struct mirror_entry *entry)
 {
-    return entry->scope == scope &&
-           mc_view_equal(mc_view_make(entry->key, entry->key_len), key) &&
+    return mc_view_make(entry->key, entry->key_len);
+}
+
+static bool is_entry(const struct mirror_entry *entry,
+                     const struct mirror_scope *scope, struct mc_view key,
+                     struct mc_view medium)
+{
+    return entry->scope == scope && mc_view_equal(key_of(entry), key) &&
            mc_view_equal(name_view(entry->medium), medium);
 }
 
 /* The slot of an entry, or one that is empty. */
-static size_t entry_slot(const struct mirror *mirror, const struct scope *scope,
-                         struct mc_view key, struct mc_view medium)
+static size_t entry_slot(const struct mirror *mirror,
+                         const struct mirror_scope *scope, struct mc_view key,
+                         struct mc_view medium)
 {
     const struct slot_table *table = &mirror->entries;
     uint32_t hash = entry_hash(mirror, scope, key, medium);
@@ -207,17 +184,29 @@ static size_t entry_slot(const struct mirror *mirror, const struct scope *scope,
     return i;
 }
 
-static struct entry *entry_find(const struct mirror *mirror,
-                                const struct scope *scope, struct mc_view key,
-                                struct mc_view medium, size_t *slot_out)
+struct mirror_entry *mirror_entry_find(const struct mirror *mirror,
+                                       const struct mirror_scope *scope,
+                                       const struct mirror_event *event,
+                                       size_t *slot_out)
 {
-    *slot_out = entry_slot(mirror, scope, key, medium);
+    *slot_out = entry_slot(mirror, scope, event->object_key, event->medium);
     return slot_table_is_taken(&mirror->entries, *slot_out)
                ? mirror->entries.items[*slot_out]
                : NULL;
 }
 
-static void entry_free(struct mirror *mirror, struct entry *entry)
+size_t mirror_entry_slot(const struct mirror *mirror,
+                         const struct mirror_entry *entry)
+{
+    const struct slot_table *table = &mirror->entries;
+    size_t i = slot_table_first(table, entry->hash);
+    while (table->items[i] != entry) {
+        i = slot_table_after(table, i);
+    }
+    return i;
+}
+
+void mirror_entry_free(struct mirror *mirror, struct mirror_entry *entry)
 {
     name_pool_release(&mirror->names, entry->medium);
     name_pool_release(&mirror->names, entry->session);
@@ -225,16 +214,30 @@ static void entry_free(struct mirror *mirror, struct entry *entry)
     mci_free(entry);
 }
 
-/* Takes an entry out; its scope stays, even empty. */
-static void entry_drop(struct mirror *mirror, struct entry *entry, size_t slot)
+void mirror_entry_unlink(struct mirror *mirror, struct mirror_entry *entry,
+                         size_t slot)
 {
     slot_table_remove(&mirror->entries, slot);
     mci_list_remove(&entry->link);
-    entry->scope->count--;
-    entry_free(mirror, entry);
+    if (entry->is_grave) {
+        entry->scope->graves--;
+        mirror->grave_count--;
+    } else {
+        entry->scope->count--;
+    }
 }
 
-static enum mc_err entry_name(struct mirror *mirror, struct entry *entry,
+void mirror_part(struct mirror *mirror)
+{
+    struct mirror_entry *entry = mirror->parting;
+    if (entry) {
+        mirror->parting = NULL;
+        mirror_scope_drop_empty(mirror, entry->scope);
+        mirror_entry_free(mirror, entry);
+    }
+}
+
+static enum mc_err entry_name(struct mirror *mirror, struct mirror_entry *entry,
                               const struct mirror_event *event)
 {
     struct name_pool *names = &mirror->names;
@@ -250,17 +253,17 @@ static enum mc_err entry_name(struct mirror *mirror, struct entry *entry,
 
 static enum mc_err entry_make(struct mirror *mirror,
                               const struct mirror_event *event,
-                              struct entry **entry_out)
+                              struct mirror_entry **entry_out)
 {
     size_t key_len = event->object_key.len;
-    struct entry *entry = mci_alloc(sizeof *entry + key_len);
+    struct mirror_entry *entry = mci_alloc(sizeof *entry + key_len);
     if (!entry) {
         return MC_ERR_NOMEM;
     }
     memset(entry, 0, sizeof *entry);
     enum mc_err err = entry_name(mirror, entry, event);
     if (err != MC_OK) {
-        entry_free(mirror, entry);
+        mirror_entry_free(mirror, entry);
         return err;
     }
     entry->event_id = event->event_id;
@@ -272,14 +275,15 @@ static enum mc_err entry_make(struct mirror *mirror,
     return MC_OK;
 }
 
-static enum mc_err entry_add(struct mirror *mirror, struct scope *scope,
-                             const struct mirror_event *event)
+enum mc_err mirror_entry_add(struct mirror *mirror, struct mirror_scope *scope,
+                             const struct mirror_event *event,
+                             struct mirror_entry **entry_out)
 {
     enum mc_err err = slot_table_reserve(&mirror->entries);
     if (err != MC_OK) {
         return err;
     }
-    struct entry *entry = NULL;
+    struct mirror_entry *entry = NULL;
     err = entry_make(mirror, event, &entry);
     if (err != MC_OK) {
         return err;
@@ -289,18 +293,21 @@ static enum mc_err entry_add(struct mirror *mirror, struct scope *scope,
     scope->count++;
     mci_list_push_back(&scope->entries, &entry->link);
     slot_table_add(&mirror->entries, entry->hash, entry);
+    *entry_out = entry;
     return MC_OK;
 }
 
 /* ---- events ----------------------------------------------------------- */
 
-static bool is_old(const struct entry *entry, const struct mirror_event *event)
+static bool is_old(const struct mirror_entry *entry,
+                   const struct mirror_event *event)
 {
     return !event->by_order && event->event_id <= entry->event_id;
 }
 
 /* Both names are held before either old one is let go. */
-static enum mc_err entry_change(struct mirror *mirror, struct entry *entry,
+static enum mc_err entry_change(struct mirror *mirror,
+                                struct mirror_entry *entry,
                                 const struct mirror_event *event)
 {
     struct name *session = NULL;
@@ -323,7 +330,19 @@ static enum mc_err entry_change(struct mirror *mirror, struct entry *entry,
     return MC_OK;
 }
 
-static enum mc_err stored_again(struct mirror *mirror, struct entry *entry,
+/* What was gone is there again. */
+static void rise(struct mirror *mirror, struct mirror_entry *entry)
+{
+    entry->is_grave = false;
+    mci_list_remove(&entry->link);
+    mci_list_push_back(&entry->scope->entries, &entry->link);
+    entry->scope->graves--;
+    mirror->grave_count--;
+    entry->scope->count++;
+}
+
+static enum mc_err stored_again(struct mirror *mirror,
+                                struct mirror_entry *entry,
                                 const struct mirror_event *event,
                                 enum mirror_change *change_out)
 {
@@ -331,9 +350,37 @@ static enum mc_err stored_again(struct mirror *mirror, struct entry *entry,
         *change_out = MIRROR_OLD;
         return MC_OK;
     }
+    if (entry->is_grave && mirror_count(mirror) >= mirror->max_entries) {
+        return MC_ERR_BUFFER_OVERFLOW;
+    }
     enum mc_err err = entry_change(mirror, entry, event);
-    if (err == MC_OK) {
-        *change_out = MIRROR_CHANGED;
+    if (err != MC_OK) {
+        return err;
+    }
+    *change_out = entry->is_grave ? MIRROR_ADDED : MIRROR_CHANGED;
+    if (entry->is_grave) {
+        rise(mirror, entry);
+    }
+    return MC_OK;
+}
+
+static enum mc_err stored_anew(struct mirror *mirror,
+                               struct mirror_scope *scope,
+                               const struct mirror_event *event)
+{
+    struct mirror_entry *entry = NULL;
+    if (mirror_count(mirror) >= mirror->max_entries) {
+        return MC_ERR_BUFFER_OVERFLOW;
+    }
+    if (!scope) {
+        enum mc_err err = mirror_scope_add(mirror, event, &scope);
+        if (err != MC_OK) {
+            return err;
+        }
+    }
+    enum mc_err err = mirror_entry_add(mirror, scope, event, &entry);
+    if (err != MC_OK) {
+        mirror_scope_drop_empty(mirror, scope);
     }
     return err;
 }
@@ -342,83 +389,71 @@ enum mc_err mirror_stored(struct mirror *mirror,
                           const struct mirror_event *event,
                           enum mirror_change *change_out)
 {
-    struct scope *scope =
-        scope_find(mirror, event->tenant_id, event->backend_id);
     size_t slot = 0;
-    struct entry *entry = scope ? entry_find(mirror, scope, event->object_key,
-                                             event->medium, &slot)
-                                : NULL;
+    mirror_part(mirror);
+    struct mirror_scope *scope = mirror_scope_find(mirror, event);
+    struct mirror_entry *entry =
+        scope ? mirror_entry_find(mirror, scope, event, &slot) : NULL;
     if (entry) {
         return stored_again(mirror, entry, event, change_out);
     }
-    if (mirror->entries.count >= mirror->max_entries) {
-        return MC_ERR_BUFFER_OVERFLOW;
+    enum mc_err err = stored_anew(mirror, scope, event);
+    if (err == MC_OK) {
+        *change_out = MIRROR_ADDED;
     }
-    enum mc_err err = MC_OK;
-    if (!scope) {
-        err = scope_add(mirror, event->tenant_id, event->backend_id, &scope);
-    }
-    if (err != MC_OK) {
-        return err;
-    }
-    err = entry_add(mirror, scope, event);
-    if (err != MC_OK) {
-        scope_drop_empty(mirror, scope);
-        return err;
-    }
-    *change_out = MIRROR_ADDED;
-    return MC_OK;
+    return err;
 }
 
 enum mirror_change mirror_removed(struct mirror *mirror,
                                   const struct mirror_event *event)
 {
-    struct scope *scope =
-        scope_find(mirror, event->tenant_id, event->backend_id);
     size_t slot = 0;
-    struct entry *entry = scope ? entry_find(mirror, scope, event->object_key,
-                                             event->medium, &slot)
-                                : NULL;
-    if (!entry) {
+    mirror_part(mirror);
+    struct mirror_scope *scope = mirror_scope_find(mirror, event);
+    struct mirror_entry *entry =
+        scope ? mirror_entry_find(mirror, scope, event, &slot) : NULL;
+    if (!entry || entry->is_grave) {
         return MIRROR_ABSENT;
     }
     if (is_old(entry, event)) {
         return MIRROR_OLD;
     }
-    entry_drop(mirror, entry, slot);
-    scope_drop_empty(mirror, scope);
+    mirror_entry_unlink(mirror, entry, slot);
+    mirror_entry_free(mirror, entry);
+    mirror_scope_drop_empty(mirror, scope);
     return MIRROR_GONE;
 }
 
 uint64_t mirror_cleared(struct mirror *mirror, const struct mirror_event *event)
 {
-    struct scope *scope =
-        scope_find(mirror, event->tenant_id, event->backend_id);
+    mirror_part(mirror);
+    struct mirror_scope *scope = mirror_scope_find(mirror, event);
     if (!scope) {
         return 0;
     }
     uint64_t gone = 0;
     struct mci_link *link = scope->entries.next;
     while (link != &scope->entries) {
-        struct entry *entry = MCI_CONTAINER(link, struct entry, link);
+        struct mirror_entry *entry =
+            MCI_CONTAINER(link, struct mirror_entry, link);
         link = link->next;
         if (!is_old(entry, event)) {
-            struct mc_view key = mc_view_make(entry->key, entry->key_len);
-            entry_drop(
-                mirror, entry,
-                entry_slot(mirror, scope, key, name_view(entry->medium)));
+            mirror_entry_unlink(mirror, entry,
+                                mirror_entry_slot(mirror, entry));
+            mirror_entry_free(mirror, entry);
             gone++;
         }
     }
-    scope_drop_empty(mirror, scope);
+    mirror_scope_drop_empty(mirror, scope);
     return gone;
 }
 
 void mirror_clear(struct mirror *mirror)
 {
+    mirror_part(mirror);
     while (!mci_list_is_empty(&mirror->scopes)) {
-        struct scope *scope =
-            MCI_CONTAINER(mirror->scopes.next, struct scope, link);
+        struct mirror_scope *scope =
+            MCI_CONTAINER(mirror->scopes.next, struct mirror_scope, link);
         scope_free(mirror, scope);
     }
     for (size_t i = 0; i < mirror->entries.capacity; i++) {
@@ -427,21 +462,25 @@ void mirror_clear(struct mirror *mirror)
     slot_table_fini(&mirror->entries);
     slot_table_fini(&mirror->scope_table);
     name_pool_fini(&mirror->names);
+    mci_list_init(&mirror->graves);
+    mirror->grave_count = 0;
+    mirror->floor_count = 0;
 }
 
 /* ---- looking ---------------------------------------------------------- */
 
 uint64_t mirror_count(const struct mirror *mirror)
 {
-    return mirror->entries.count;
+    return mirror->entries.count - mirror->grave_count;
 }
 
-static void fill_row(const struct entry *entry, struct mirror_row *row_out)
+void mirror_fill_row(const struct mirror_entry *entry,
+                     struct mirror_row *row_out)
 {
     row_out->event_id = entry->event_id;
     row_out->tenant_id = name_view(entry->scope->tenant);
     row_out->backend_id = name_view(entry->scope->backend);
-    row_out->object_key = mc_view_make(entry->key, entry->key_len);
+    row_out->object_key = key_of(entry);
     row_out->medium = name_view(entry->medium);
     row_out->session_id = name_view(entry->session);
     row_out->group_id = name_view(entry->group);
@@ -451,18 +490,21 @@ bool mirror_find(const struct mirror *mirror, struct mc_view tenant_id,
                  struct mc_view object_key, struct mc_view medium,
                  struct mirror_row *row_out)
 {
+    const struct mirror_event place = {.object_key = object_key,
+                                       .medium = medium};
     const struct name *tenant = name_pool_find(&mirror->names, tenant_id);
     const struct mci_link *link = mirror->scopes.next;
     for (; link != &mirror->scopes; link = link->next) {
-        const struct scope *scope = MCI_CONTAINER(link, struct scope, link);
+        const struct mirror_scope *scope =
+            MCI_CONTAINER(link, struct mirror_scope, link);
         if (scope->tenant != tenant) {
             continue;
         }
         size_t slot = 0;
-        const struct entry *entry =
-            entry_find(mirror, scope, object_key, medium, &slot);
-        if (entry) {
-            fill_row(entry, row_out);
+        const struct mirror_entry *entry =
+            mirror_entry_find(mirror, scope, &place, &slot);
+        if (entry && !entry->is_grave) {
+            mirror_fill_row(entry, row_out);
             return true;
         }
     }
@@ -473,9 +515,9 @@ bool mirror_next(const struct mirror *mirror, size_t *cursor,
                  struct mirror_row *row_out)
 {
     while (*cursor < mirror->entries.capacity) {
-        const struct entry *entry = mirror->entries.items[(*cursor)++];
-        if (entry) {
-            fill_row(entry, row_out);
+        const struct mirror_entry *entry = mirror->entries.items[(*cursor)++];
+        if (entry && !entry->is_grave) {
+            mirror_fill_row(entry, row_out);
             return true;
         }
     }

@@ -1,5 +1,5 @@
 # The rooms of subscriber/, without an index.
-foreach(room asker cursor mirror stream source)
+foreach(room asker cursor holes mirror mirror_past stream source)
   mc_test(subscriber ${room} LINK mc_subscriber mckv-base PkgConfig::ZMQ)
 endforeach()
 mc_test(subscriber engine_source

@@ -280,7 +280,8 @@ START_TEST(another_epoch_is_a_restart_whatever_its_number)
     begin_at_ten(&reader, EPOCH);
     uint64_t seq = restart_seqs[_i];
     ck_assert_int_eq(meet(&reader, seq, EPOCH + 1, 1, 4), CURSOR_NEXT);
-    ck_assert_uint_eq(reader.finding.what, CURSOR_EPOCH | CURSOR_BROKEN);
+    ck_assert_uint_eq(reader.finding.what,
+                      CURSOR_EPOCH | CURSOR_BROKEN | CURSOR_MOVED);
     ck_assert_uint_eq(reader.finding.epoch, EPOCH + 1);
     ck_assert_uint_eq(reader.finding.baseline_id, 0);
     ck_assert_uint_eq(reader.cursor.restarts, 1);
@@ -308,7 +309,8 @@ START_TEST(an_older_epoch_is_held_until_the_next_message_agrees)
     ck_assert_int_eq(meet(&reader, 2, EPOCH - 1, 1, 2), CURSOR_HOLD);
     ck_assert_int_eq(meet(&reader, 3, EPOCH - 1, 3, 2), CURSOR_NEXT);
     ck_assert_uint_eq(reader.released, 1);
-    ck_assert_uint_eq(reader.finding.what, CURSOR_EPOCH | CURSOR_BROKEN);
+    ck_assert_uint_eq(reader.finding.what,
+                      CURSOR_EPOCH | CURSOR_BROKEN | CURSOR_MOVED);
     ck_assert_uint_eq(reader.cursor.epoch, EPOCH - 1);
     ck_assert_uint_eq(cursor_last_id(&reader.cursor), 4);
     check_goes_on(&reader, 4, EPOCH - 1, 5);
@@ -333,7 +335,8 @@ START_TEST(an_older_epoch_on_a_fresh_connection_is_a_restart)
     begin_at_ten(&reader, EPOCH);
     cursor_connected(&reader.cursor);
     ck_assert_int_eq(meet(&reader, 2, EPOCH - 1, 1, 2), CURSOR_NEXT);
-    ck_assert_uint_eq(reader.finding.what, CURSOR_EPOCH | CURSOR_BROKEN);
+    ck_assert_uint_eq(reader.finding.what,
+                      CURSOR_EPOCH | CURSOR_BROKEN | CURSOR_MOVED);
 }
 END_TEST
 
@@ -346,7 +349,8 @@ START_TEST(an_epoch_that_changes_inside_a_message_is_a_restart_there)
     (void)cursor_message(&reader.cursor, &message, &finding);
     (void)cursor_event(&reader.cursor, EPOCH, 11, &finding);
     (void)cursor_event(&reader.cursor, EPOCH + 5, 1, &finding);
-    ck_assert_uint_eq(finding.what, CURSOR_EPOCH | CURSOR_BROKEN);
+    ck_assert_uint_eq(finding.what,
+                      CURSOR_EPOCH | CURSOR_BROKEN | CURSOR_MOVED);
     ck_assert_uint_eq(reader.cursor.restarts, 1);
     check_sum(&reader.cursor);
     check_goes_on(&reader, 4, EPOCH + 5, 2);
@@ -573,7 +577,8 @@ START_TEST(old_ids_under_a_new_number_break_trust_and_begin_anew)
     struct reader reader;
     begin_at_ten(&reader, EPOCH);
     ck_assert_int_eq(meet(&reader, 3, EPOCH, 4, 2), CURSOR_NEXT);
-    ck_assert_uint_eq(reader.finding.what, CURSOR_GAP | CURSOR_BROKEN);
+    ck_assert_uint_eq(reader.finding.what,
+                      CURSOR_GAP | CURSOR_BROKEN | CURSOR_MOVED);
     ck_assert_uint_eq(reader.finding.from_id, 0);
     ck_assert_uint_eq(reader.cursor.delivered, 12);
     check_goes_on(&reader, 4, EPOCH, 6);
@@ -613,7 +618,8 @@ START_TEST(heartbeats_that_count_from_below_are_a_publisher_unknown)
     ck_assert_int_eq(meet_heartbeat(&reader, 8), CURSOR_NEXT);
     ck_assert_uint_eq(reader.finding.what, CURSOR_GAP | CURSOR_BROKEN);
     ck_assert_int_eq(meet(&reader, 9, EPOCH + 1, 20, 1), CURSOR_NEXT);
-    ck_assert_uint_eq(reader.finding.what, CURSOR_EPOCH | CURSOR_BROKEN);
+    ck_assert_uint_eq(reader.finding.what,
+                      CURSOR_EPOCH | CURSOR_BROKEN | CURSOR_MOVED);
     ck_assert_uint_eq(reader.finding.baseline_id, 19);
 }
 END_TEST
@@ -627,7 +633,8 @@ START_TEST(without_epochs_a_number_behind_is_held_and_then_a_restart)
     ck_assert_int_eq(meet(&reader, 1, 0, 1, 2), CURSOR_HOLD);
     ck_assert_int_eq(meet(&reader, 2, 0, 3, 2), CURSOR_NEXT);
     ck_assert_uint_eq(reader.released, 1);
-    ck_assert_uint_eq(reader.finding.what, CURSOR_EPOCH | CURSOR_BROKEN);
+    ck_assert_uint_eq(reader.finding.what,
+                      CURSOR_EPOCH | CURSOR_BROKEN | CURSOR_MOVED);
     ck_assert_uint_eq(reader.cursor.restarts, 1);
     ck_assert_uint_eq(reader.cursor.delivered, 14);
     check_goes_on(&reader, 3, 0, 5);
@@ -641,7 +648,8 @@ START_TEST(without_epochs_a_fresh_connection_makes_it_a_restart_at_once)
     begin_at_ten(&reader, 0);
     cursor_connected(&reader.cursor);
     ck_assert_int_eq(meet(&reader, (uint64_t)_i, 0, 1, 2), CURSOR_NEXT);
-    ck_assert_uint_eq(reader.finding.what, CURSOR_EPOCH | CURSOR_BROKEN);
+    ck_assert_uint_eq(reader.finding.what,
+                      CURSOR_EPOCH | CURSOR_BROKEN | CURSOR_MOVED);
     check_goes_on(&reader, (uint64_t)_i + 1, 0, 3);
 }
 END_TEST
