@@ -2,6 +2,9 @@
 foreach(room asker cursor holes mirror mirror_past stream source)
   mc_test(subscriber ${room} LINK mc_subscriber mckv-base PkgConfig::ZMQ)
 endforeach()
+mc_test(subscriber recovery_answer SOURCES support/vectors.c
+  LINK mc_subscriber mckv-base PkgConfig::ZMQ PkgConfig::JSONC)
+mc_test(subscriber ask LINK mckv-subscriber mckv-base PkgConfig::ZMQ)
 mc_test(subscriber engine_source
   LINK mckv-subscriber mckv-base PkgConfig::MSGPACK)
 mc_test(subscriber subscriber SOURCES support/vectors.c
