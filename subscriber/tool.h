@@ -21,7 +21,11 @@ enum tool_option_bit {
     TOOL_EVERY = 1u << 7,
     TOOL_SPEED = 1u << 8,
     TOOL_WAIT = 1u << 9,
-    TOOL_TOPIC = 1u << 10
+    TOOL_TOPIC = 1u << 10,
+    TOOL_ASK = 1u << 11, /* of a recovery server: where, keys, --timeout */
+    TOOL_TENANT = 1u << 12,
+    TOOL_PROFILE = 1u << 13,
+    TOOL_TOP = 1u << 14
 };
 
 extern const struct tool_option tool_options[]; /* the last: no name */
@@ -48,14 +52,20 @@ struct tool_args {
     uint64_t count; /* 0: not given */
     uint64_t every_ms;
     uint64_t wait_ms;
+    uint64_t timeout_ms;
+    uint64_t top;
     double speed;
+    bool is_engine; /* --profile engine */
     bool has_count;
     bool has_every;
     bool has_speed;
     bool has_wait;
+    bool has_timeout;
+    bool has_top;
 };
 
 #define TOOL_ENDPOINT_DEFAULT "tcp://127.0.0.1:5557"
+#define TOOL_RECOVERY_DEFAULT "tcp://127.0.0.1:5558"
 
 /* Reads argv behind the name of the subcommand. Returns TOOL_DONE with
  * *args_out filled, or TOOL_WRONG_USE after a line on stderr. *is_shown_out:
@@ -87,5 +97,10 @@ extern const struct tool_command tool_encode;
 extern const struct tool_command tool_index;
 extern const struct tool_command tool_record;
 extern const struct tool_command tool_play;
+extern const struct tool_command tool_replay;
+extern const struct tool_command tool_snapshot;
+extern const struct tool_command tool_status;
+extern const struct tool_command tool_session;
+extern const struct tool_command tool_sessions;
 
 #endif

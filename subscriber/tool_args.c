@@ -13,18 +13,25 @@ const struct tool_option tool_options[] = {
      "subscribe to topics that begin so (all)"},
     {"recovery", TOOL_LISTEN, TOOL_TAKES_TEXT, AT(recovery), 0, "EP",
      "the recovery server; not built yet"},
-    {"replay", TOOL_LISTEN, TOOL_TAKES_TEXT, AT(recovery), 0, "EP",
+    {"recovery", TOOL_ASK, TOOL_TAKES_TEXT, AT(recovery), 0, "EP",
+     "the recovery server (" TOOL_RECOVERY_DEFAULT ")"},
+    {"replay", TOOL_LISTEN | TOOL_ASK, TOOL_TAKES_TEXT, AT(recovery), 0, "EP",
      "the same as --recovery"},
-    {"profile", TOOL_LISTEN, TOOL_TAKES_TEXT, AT(profile), 0, "store|engine",
-     "whose events: store; engine is not built yet"},
-    {"curve_server_key", TOOL_LISTEN, TOOL_TAKES_TEXT, AT(curve_server_key), 0,
-     "K", "the publisher's public key, for encrypted events"},
-    {"curve_key_file", TOOL_LISTEN, TOOL_TAKES_TEXT, AT(curve_key_file), 0, "F",
-     "our own key pair (mc-store keygen --curve)"},
+    {"profile", TOOL_LISTEN | TOOL_PROFILE, TOOL_TAKES_TEXT, AT(profile), 0,
+     "store|engine", "whose events (store); engine: vLLM or SGLang"},
+    {"curve_server_key", TOOL_LISTEN | TOOL_ASK, TOOL_TAKES_TEXT,
+     AT(curve_server_key), 0, "K",
+     "the publisher's public key, for encrypted events"},
+    {"curve_key_file", TOOL_LISTEN | TOOL_ASK, TOOL_TAKES_TEXT,
+     AT(curve_key_file), 0, "F", "our own key pair (mc-store keygen --curve)"},
+    {"timeout", TOOL_ASK, TOOL_TAKES_DURATION, AT(timeout_ms), AT(has_timeout),
+     "D", "longest wait for each answer (10s)"},
     {"from", TOOL_FROM, TOOL_TAKES_TEXT, AT(from), 0, "now|snapshot|SEQ",
      "where to begin (now); the others need a recovery server"},
     {"tenant", TOOL_FILTER, TOOL_TAKES_TEXT, AT(tenant), 0, "T",
      "only this tenant"},
+    {"tenant", TOOL_TENANT, TOOL_TAKES_TEXT, AT(tenant), 0, "T",
+     "of this tenant"},
     {"session", TOOL_FILTER, TOOL_TAKES_TEXT, AT(session), 0, "S",
      "only this session"},
     {"group", TOOL_FILTER, TOOL_TAKES_TEXT, AT(group), 0, "G",
@@ -45,30 +52,41 @@ const struct tool_option tool_options[] = {
      "times the recorded pace; 0: no pauses"},
     {"wait", TOOL_WAIT, TOOL_TAKES_DURATION, AT(wait_ms), AT(has_wait), "D",
      "longest wait for a first subscriber (1s)"},
+    {"top", TOOL_TOP, TOOL_TAKES_COUNT, AT(top), AT(has_top), "N",
+     "at most so many, the largest first (20)"},
     {"json", TOOL_JSON, TOOL_TAKES_NOTHING, AT(json), 0, NULL,
      "one object a line"},
     {.name = NULL},
 };
 
+/* Those that listen do not ask yet. */
 static int known_but_unbuilt(const struct tool_args *args)
 {
-    const struct tool_command *command = args->command;
-    if (args->recovery) {
-        return tool_wrong_use(command,
-                              "--recovery: the recovery server is not built "
-                              "yet; events can be followed from now on only");
+    if (args->recovery && (args->command->options & TOOL_LISTEN)) {
+        return tool_wrong_use(args->command,
+                              "--recovery: following with a recovery server is "
+                              "not built yet; ask it with replay, snapshot or "
+                              "status");
     }
+    return TOOL_DONE;
+}
+
+static int source_check(const struct tool_args *args)
+{
+    const struct tool_command *command = args->command;
     if (!args->curve_server_key != !args->curve_key_file) {
         return tool_wrong_use(command, "--curve_server_key and "
                                        "--curve_key_file go together");
     }
-    if (args->profile && strcmp(args->profile, "engine") == 0) {
-        return tool_wrong_use(command, "--profile engine: reading the events "
-                                       "of engines is not built yet");
-    }
-    if (args->profile && strcmp(args->profile, "store") != 0) {
+    if (args->profile && !args->is_engine &&
+        strcmp(args->profile, "store") != 0) {
         return tool_wrong_use(command, "--profile %s: is store or engine",
                               args->profile);
+    }
+    if (args->is_engine && (command->options & TOOL_FILTER) &&
+        (args->tenant || args->group)) {
+        return tool_wrong_use(command, "--tenant and --group: the events of "
+                                       "engines name neither");
     }
     return TOOL_DONE;
 }
@@ -97,6 +115,9 @@ static int from_check(const struct tool_args *args)
 static int values_check(const struct tool_args *args)
 {
     int code = known_but_unbuilt(args);
+    if (code == TOOL_DONE) {
+        code = source_check(args);
+    }
     if (code == TOOL_DONE) {
         code = from_check(args);
     }
@@ -150,6 +171,10 @@ int tool_args_read(const struct tool_command *command, int argc, char **argv,
     if (!args.endpoint && (command->options & TOOL_LISTEN)) {
         args.endpoint = TOOL_ENDPOINT_DEFAULT;
     }
+    if (!args.recovery && (command->options & TOOL_ASK)) {
+        args.recovery = TOOL_RECOVERY_DEFAULT;
+    }
+    args.is_engine = args.profile && strcmp(args.profile, "engine") == 0;
     code = values_check(&args);
     if (code == TOOL_DONE) {
         *args_out = args;

@@ -8,13 +8,18 @@
 #include "tool_rows.h"
 #include "tool_show.h"
 
+static void add_refusal(struct tool_line *line, enum mc_event_error error,
+                        uint32_t offset)
+{
+    tool_line_text(line, "error", mc_view_str(mc_event_error_name(error)));
+    tool_line_number(line, "offset", offset);
+}
+
 static void add_event(struct tool_line *line, const struct mc_event *event)
 {
     tool_line_open(line, NULL, '{');
     if (event->type == MC_EVENT_NONE) {
-        tool_line_text(line, "error",
-                       mc_view_str(mc_event_error_name(event->error)));
-        tool_line_number(line, "offset", event->error_offset);
+        add_refusal(line, event->error, event->error_offset);
     } else {
         tool_line_number(line, "event_id", event->event_id);
         tool_show_fields(line, event);
@@ -38,13 +43,44 @@ static void add_batch(struct tool_line *line,
     tool_line_close(line, '}');
 }
 
+static void add_engine_event(struct tool_line *line,
+                             const struct mc_engine_event *event)
+{
+    tool_line_open(line, NULL, '{');
+    if (event->type == MC_EVENT_NONE) {
+        add_refusal(line, event->error, event->error_offset);
+    } else {
+        tool_show_engine_fields(line, event);
+    }
+    tool_line_close(line, '}');
+}
+
+/* dp_rank null: the message names none. */
+static void add_engine_batch(struct tool_line *line,
+                             const struct mc_engine_batch *batch,
+                             const struct mc_engine_event *events)
+{
+    tool_line_open(line, NULL, '{');
+    tool_line_number(line, "seq", batch->seq);
+    tool_line_number(line, "timestamp_ms", batch->timestamp_ms);
+    if (batch->has_dp_rank) {
+        tool_line_number(line, "dp_rank", batch->dp_rank);
+    } else {
+        tool_line_null(line, "dp_rank");
+    }
+    tool_line_open(line, "events", '[');
+    for (uint32_t i = 0; i < batch->count; i++) {
+        add_engine_event(line, &events[i]);
+    }
+    tool_line_close(line, ']');
+    tool_line_close(line, '}');
+}
+
 static void add_fault(struct tool_line *line,
                       const struct mc_event_fault *fault)
 {
     tool_line_open(line, NULL, '{');
-    tool_line_text(line, "error",
-                   mc_view_str(mc_event_error_name(fault->error)));
-    tool_line_number(line, "offset", fault->offset);
+    add_refusal(line, fault->error, fault->offset);
     if (fault->has_seq) {
         tool_line_number(line, "seq", fault->seq);
     } else {
@@ -57,8 +93,35 @@ struct decode {
     struct tool_rows *rows;
     struct tool_frames frames;
     struct tool_line line;
-    struct mc_event *events; /* MC_EVENT_COUNT_MAX of them */
+    struct mc_event *events; /* MC_EVENT_COUNT_MAX of these or of those */
+    struct mc_engine_event *engine_events; /* NULL: of a store */
 };
+
+static enum mc_event_error decode_store(struct decode *decode,
+                                        struct mc_event_fault *fault)
+{
+    struct mc_event_batch batch;
+    enum mc_event_error error =
+        mc_event_read(decode->frames.views, decode->frames.count,
+                      decode->events, MC_EVENT_COUNT_MAX, &batch, fault);
+    if (error == MC_EVENT_OK) {
+        add_batch(&decode->line, &batch, decode->events);
+    }
+    return error;
+}
+
+static enum mc_event_error decode_engine(struct decode *decode,
+                                         struct mc_event_fault *fault)
+{
+    struct mc_engine_batch batch;
+    enum mc_event_error error = mc_engine_event_read(
+        decode->frames.views, decode->frames.count, decode->engine_events,
+        MC_EVENT_COUNT_MAX, &batch, fault);
+    if (error == MC_EVENT_OK) {
+        add_engine_batch(&decode->line, &batch, decode->engine_events);
+    }
+    return error;
+}
 
 static int decode_row(void *ctx, struct json_object *row)
 {
@@ -67,13 +130,11 @@ static int decode_row(void *ctx, struct json_object *row)
     if (code != TOOL_DONE) {
         return code;
     }
-    struct mc_event_batch batch;
     struct mc_event_fault fault = {0};
-    if (mc_event_read(decode->frames.views, decode->frames.count,
-                      decode->events, MC_EVENT_COUNT_MAX, &batch,
-                      &fault) == MC_EVENT_OK) {
-        add_batch(&decode->line, &batch, decode->events);
-    } else {
+    enum mc_event_error error = decode->engine_events
+                                    ? decode_engine(decode, &fault)
+                                    : decode_store(decode, &fault);
+    if (error != MC_EVENT_OK) {
         add_fault(&decode->line, &fault);
     }
     bool is_whole = !decode->line.is_failed;
@@ -87,8 +148,13 @@ static int run(const struct tool_args *args)
 {
     struct decode decode = {0};
     int code = TOOL_FAILED;
-    decode.events = calloc(MC_EVENT_COUNT_MAX, sizeof *decode.events);
-    if (!decode.events) {
+    if (args->is_engine) {
+        decode.engine_events =
+            calloc(MC_EVENT_COUNT_MAX, sizeof *decode.engine_events);
+    } else {
+        decode.events = calloc(MC_EVENT_COUNT_MAX, sizeof *decode.events);
+    }
+    if (!decode.events && !decode.engine_events) {
         return tool_fail(args->command, "out of memory");
     }
     decode.rows = tool_rows_open(args->command, args->operand);
@@ -99,6 +165,7 @@ static int run(const struct tool_args *args)
     tool_frames_fini(&decode.frames);
     tool_line_fini(&decode.line);
     free(decode.events);
+    free(decode.engine_events);
     return code;
 }
 
@@ -106,6 +173,7 @@ const struct tool_command tool_decode = {
     .name = "decode",
     .operands = "[FILE]",
     .operand_max = 1,
+    .options = TOOL_PROFILE,
     .summary = "what the strict reader makes of recorded messages",
     .explanation =
         "Reads JSON lines with \"frames\": [HEX, ...], as record writes them,\n"

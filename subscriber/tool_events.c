@@ -9,12 +9,12 @@
 #include "tool.h"
 
 static const struct tool_command *const commands[] = {
-    &tool_tail,  &tool_stat,   &tool_decode, &tool_encode,
-    &tool_index, &tool_record, &tool_play,
+    &tool_tail,     &tool_stat,   &tool_decode,  &tool_encode,
+    &tool_index,    &tool_record, &tool_play,    &tool_replay,
+    &tool_snapshot, &tool_status, &tool_session, &tool_sessions,
 };
 /* Names that the contract of the tools holds and that come later. */
-static const char *const unbuilt[] = {"replay",  "snapshot", "status", "verify",
-                                      "session", "sessions", "lint",   NULL};
+static const char *const unbuilt[] = {"verify", "lint", NULL};
 
 static const struct tool_program program = {
     .name = "mc-events",
@@ -23,7 +23,7 @@ static const struct tool_program program = {
     .command_count = sizeof commands / sizeof commands[0],
     .unbuilt = unbuilt,
     .command_column = 8,
-    .usage = "[OPTIONS] [FILE]",
+    .usage = "[OPTIONS] [OPERAND]",
     .summary = "Follows, reads, writes and records KV cache events.",
     .example = "mc-events tail --count 10 --json",
     .options = tool_options,

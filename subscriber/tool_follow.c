@@ -12,6 +12,11 @@ void tool_follow_end(struct tool_follow *follow, int code)
     follow->code = code;
 }
 
+enum mc_source_profile tool_profile(const struct tool_args *args)
+{
+    return args->is_engine ? MC_PROFILE_ENGINE : MC_PROFILE_STORE;
+}
+
 static void on_event(void *ctx, const struct mc_delivery *delivery)
 {
     struct tool_follow *follow = ctx;
@@ -55,6 +60,8 @@ static enum mc_err open_subscriber(struct tool_follow *follow)
     const struct mc_source_opts source = {
         .endpoint = follow->args->endpoint,
         .topic = follow->args->topic,
+        .profile = tool_profile(follow->args),
+        .worker = TOOL_WORKER,
         .curve_server_key = follow->args->curve_server_key,
         .curve_key_file = follow->args->curve_key_file};
     const struct mc_subscriber_opts opts = {

@@ -32,6 +32,10 @@ int tool_follow_run(struct tool_follow *follow);
 /* No further callback after the current one; code becomes the exit code. */
 void tool_follow_end(struct tool_follow *follow, int code);
 
+/* What a source is, and what an engine is called. */
+#define TOOL_WORKER "engine"
+enum mc_source_profile tool_profile(const struct tool_args *args);
+
 /* One line on stderr about a source. */
 void tool_follow_summary(const struct tool_command *command,
                          const struct mc_source_stats *stats);

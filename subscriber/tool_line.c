@@ -177,6 +177,12 @@ void tool_line_number(struct tool_line *line, const char *name, uint64_t number)
     tool_line_format(line, "%" PRIu64, number);
 }
 
+void tool_line_integer(struct tool_line *line, const char *name, int64_t number)
+{
+    begin_value(line, name);
+    tool_line_format(line, "%" PRId64, number);
+}
+
 void tool_line_bool(struct tool_line *line, const char *name, bool is_true)
 {
     begin_value(line, name);

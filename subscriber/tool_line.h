@@ -44,6 +44,8 @@ void tool_line_text(struct tool_line *line, const char *name,
                     struct mc_view text); /* "none": null */
 void tool_line_number(struct tool_line *line, const char *name,
                       uint64_t number);
+void tool_line_integer(struct tool_line *line, const char *name,
+                       int64_t number);
 void tool_line_bool(struct tool_line *line, const char *name, bool is_true);
 void tool_line_null(struct tool_line *line, const char *name);
 void tool_line_epoch(struct tool_line *line, const char *name,

@@ -231,8 +231,8 @@ const struct tool_command tool_play = {
     .operands = "FILE",
     .operand_min = 1,
     .operand_max = 1,
-    .options = TOOL_ENDPOINT | TOOL_SPEED | TOOL_WAIT | TOOL_FILTER |
-               TOOL_COUNT | TOOL_LAYOUT | TOOL_JSON,
+    .options = TOOL_ENDPOINT | TOOL_SPEED | TOOL_WAIT | TOOL_PROFILE |
+               TOOL_FILTER | TOOL_COUNT | TOOL_LAYOUT | TOOL_JSON,
     .summary = "a recording, to a socket or as tail would show it",
     .explanation =
         "With --endpoint, binds there, prints \"ready events=EP\", waits for "

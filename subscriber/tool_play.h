@@ -18,6 +18,9 @@ int tool_player_open(const struct tool_args *args,
 /* Prints the summary. NULL is fine. */
 void tool_player_close(struct tool_player *player);
 
+/* --count was reached: no further line comes. */
+bool tool_player_is_ended(const struct tool_player *player);
+
 int tool_player_message(struct tool_player *player,
                         const struct mc_view *frames, size_t count);
 

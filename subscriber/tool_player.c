@@ -20,7 +20,7 @@ static void on_event(void *ctx, const struct mc_delivery *delivery)
     struct tool_player *player = ctx;
     if (!player->is_ended &&
         tool_filter_passes(player->args, delivery->event)) {
-        tool_show_event(&player->show, delivery->batch, delivery->event);
+        tool_show_delivery(&player->show, delivery);
         player->shown++;
         player->is_ended =
             player->args->has_count && player->shown == player->args->count;
@@ -42,7 +42,8 @@ int tool_player_open(const struct tool_args *args,
     if (!player) {
         return tool_fail(args->command, "out of memory");
     }
-    const struct mc_source_opts source = {.endpoint = NULL};
+    const struct mc_source_opts source = {.profile = tool_profile(args),
+                                          .worker = TOOL_WORKER};
     const struct mc_subscriber_opts opts = {
         .sources = &source,
         .source_count = 1,
@@ -77,6 +78,11 @@ void tool_player_close(struct tool_player *player)
         tool_line_fini(&player->show.line);
         free(player);
     }
+}
+
+bool tool_player_is_ended(const struct tool_player *player)
+{
+    return player->is_ended;
 }
 
 int tool_player_message(struct tool_player *player,

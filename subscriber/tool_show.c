@@ -3,7 +3,7 @@
 
 #include "tool_show.h"
 
-static void write_out(struct tool_show *show)
+void tool_show_line(struct tool_show *show)
 {
     bool is_whole = !show->line.is_failed;
     if (!tool_line_write(&show->line, stdout) && !is_whole) {
@@ -16,7 +16,7 @@ void tool_show_head(struct tool_show *show)
     if (!show->is_json) {
         tool_line_format(&show->line, "%8s %10s %-7s %-4s %s", "SEQ", "ID",
                          "TYPE", "MED", "KEY, then what is not plain");
-        write_out(show);
+        tool_show_line(show);
     }
 }
 
@@ -45,8 +45,8 @@ static void json_event(struct tool_line *line,
     tool_line_close(line, '}');
 }
 
-static void add_named(struct tool_line *line, const char *name,
-                      struct mc_view text)
+void tool_show_named(struct tool_line *line, const char *name,
+                     struct mc_view text)
 {
     if (text.data) {
         tool_line_format(line, " %s=", name);
@@ -54,13 +54,10 @@ static void add_named(struct tool_line *line, const char *name,
     }
 }
 
-static void table_event(struct tool_show *show,
-                        const struct mc_event_batch *batch,
-                        const struct mc_event *event)
+/* The medium, the key, and what is not plain. */
+static void table_key(struct tool_show *show, const struct mc_event *event)
 {
     struct tool_line *line = &show->line;
-    tool_line_format(line, "%8" PRIu64 " %10" PRIu64 " %-7s ", batch->seq,
-                     event->event_id, mc_event_type_name(event->type));
     tool_line_safe(line, event->medium);
     for (size_t pad = event->medium.data ? event->medium.len : 1; pad < 4;
          pad++) {
@@ -68,10 +65,10 @@ static void table_event(struct tool_show *show,
     }
     tool_line_add(line, " ");
     tool_line_safe(line, event->object_key);
-    add_named(line, "session", event->session_id);
-    add_named(line, "group", event->group_id);
+    tool_show_named(line, "session", event->session_id);
+    tool_show_named(line, "group", event->group_id);
     if (!mc_view_equal(event->tenant_id, mc_view_str("default"))) {
-        add_named(line, "tenant", event->tenant_id);
+        tool_show_named(line, "tenant", event->tenant_id);
     }
     struct mc_key_page page;
     if (show->layout && event->object_key.data) {
@@ -84,15 +81,59 @@ static void table_event(struct tool_show *show,
     }
 }
 
-void tool_show_event(struct tool_show *show, const struct mc_event_batch *batch,
-                     const struct mc_event *event)
+static void table_event(struct tool_show *show,
+                        const struct mc_event_batch *batch,
+                        const struct mc_event *event)
 {
-    if (show->is_json) {
-        json_event(&show->line, batch, event);
+    tool_line_format(&show->line, "%8" PRIu64 " %10" PRIu64 " %-7s ",
+                     batch->seq, event->event_id,
+                     mc_event_type_name(event->type));
+    table_key(show, event);
+}
+
+static void json_engine(struct tool_line *line,
+                        const struct mc_event_batch *batch,
+                        const struct mc_engine_event *event)
+{
+    tool_line_open(line, NULL, '{');
+    tool_line_number(line, "seq", batch->seq);
+    tool_line_number(line, "timestamp_ms", batch->timestamp_ms);
+    tool_line_number(line, "dp_rank", batch->dp_rank);
+    tool_show_engine_fields(line, event);
+    tool_line_close(line, '}');
+}
+
+void tool_show_delivery(struct tool_show *show,
+                        const struct mc_delivery *delivery)
+{
+    const struct mc_event_batch *batch = delivery->batch;
+    if (delivery->engine && show->is_json) {
+        json_engine(&show->line, batch, delivery->engine);
+    } else if (delivery->engine) {
+        tool_line_format(&show->line, "%8" PRIu64 " rank %-5" PRIu32 " ",
+                         batch->seq, batch->dp_rank);
+        tool_show_engine_columns(&show->line, delivery->engine);
+    } else if (show->is_json) {
+        json_event(&show->line, batch, delivery->event);
     } else {
-        table_event(show, batch, event);
+        table_event(show, batch, delivery->event);
     }
-    write_out(show);
+    tool_show_line(show);
+}
+
+void tool_show_row(struct tool_show *show, const struct mc_event *event)
+{
+    struct tool_line *line = &show->line;
+    if (show->is_json) {
+        tool_line_open(line, NULL, '{');
+        tool_line_number(line, "event_id", event->event_id);
+        tool_show_fields(line, event);
+        tool_line_close(line, '}');
+    } else {
+        tool_line_format(line, "%10" PRIu64 " ", event->event_id);
+        table_key(show, event);
+    }
+    tool_show_line(show);
 }
 
 static void json_signal(struct tool_line *line, const struct mc_signal *signal)
@@ -173,5 +214,5 @@ void tool_show_signal(struct tool_show *show, const struct mc_signal *signal)
             tool_line_add(&show->line, "\033[0m");
         }
     }
-    write_out(show);
+    tool_show_line(show);
 }

@@ -36,7 +36,7 @@ static void on_event(void *ctx, const struct mc_delivery *delivery)
     struct tail *tail = ctx;
     const struct tool_args *args = tail->follow.args;
     if (tool_filter_passes(args, delivery->event)) {
-        tool_show_event(&tail->show, delivery->batch, delivery->event);
+        tool_show_delivery(&tail->show, delivery);
         tail->shown++;
         if (args->has_count && tail->shown == args->count) {
             tool_follow_end(&tail->follow, TOOL_DONE);

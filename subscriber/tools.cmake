@@ -7,6 +7,9 @@ pkg_check_modules(JSONC REQUIRED IMPORTED_TARGET json-c>=0.15)
 add_executable(mc-events
   subscriber/tool_events.c subscriber/tool_args.c subscriber/tool_line.c
   subscriber/tool_rows.c subscriber/tool_frames.c subscriber/tool_show.c
+  subscriber/tool_show_engine.c subscriber/tool_ask.c subscriber/tool_replay.c
+  subscriber/tool_snapshot.c subscriber/tool_session.c
+  subscriber/tool_sessions.c subscriber/tool_sessions_open.c
   subscriber/tool_follow.c subscriber/tool_tail.c subscriber/tool_stat.c
   subscriber/tool_tally.c subscriber/tool_decode.c subscriber/tool_encode.c
   subscriber/tool_encode_row.c subscriber/tool_index.c subscriber/tool_record.c

@@ -12,7 +12,7 @@ function(test_tool room)
 endfunction()
 
 if(TARGET mc-events AND MC_PYTHON3)
-  foreach(room cli decode encode index stream master pages recovery proxy)
+  foreach(room ask cli decode encode index stream master pages recovery proxy)
     test_tool(${room})
   endforeach()
 endif()

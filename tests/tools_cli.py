@@ -8,15 +8,18 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
 from tool_case import INTERRUPTS, ToolCase  # noqa: E402
 
-SUBCOMMANDS = ["tail", "stat", "decode", "encode", "index", "record", "play"]
+SUBCOMMANDS = ["tail", "stat", "decode", "encode", "index", "record", "play", "replay", "snapshot", "status",
+               "session", "sessions"]
 LISTENING = ["tail", "stat", "record"]
-UNBUILT = ["replay", "snapshot", "status", "verify", "session", "sessions", "lint"]
+ASKING = ["replay", "snapshot", "status", "session", "sessions"]
+UNBUILT = ["verify", "lint"]
 NOBODY = "tcp://127.0.0.1:9"     # discard: nothing listens there
 
 
 class CommandLine(ToolCase):
     def operands(self, name):
-        return [self.path("r.jsonl")] if name in ("record", "play") else []
+        return {"record": [self.path("r.jsonl")], "play": [self.path("r.jsonl")], "replay": ["0"],
+                "session": ["s"]}.get(name, [])
 
     def test_help_of_each_subcommand_has_usage_and_one_example(self):
         for name in SUBCOMMANDS:
@@ -45,7 +48,7 @@ class CommandLine(ToolCase):
         for name in SUBCOMMANDS:
             self.refused(2, [name, "--bogus"], name, "--bogus")
             self.refused(2, ["too many operands"], name, "a", "b")
-        for name in ("record", "play"):
+        for name in ("record", "play", "replay", "session"):
             self.refused(2, ["operand is missing"], name)
         self.refused(2, ["--endpoint: needs a value"], "tail", "--endpoint")
         self.refused(2, ["--json: takes no value"], "tail", "--json=1")
@@ -68,6 +71,10 @@ class CommandLine(ToolCase):
         for layout in ("", "sglang", "sglang:mha:tp=0", "sglang:mha:tp=65", "vllm"):
             self.refused(2, ["--layout"], "tail", "--layout", layout)
         self.refused(2, ["--prefix"], "tail", "--prefix", "m")
+        for numbers in ("", "x", "-1", "1..x", "2..1", "..", "..3", "1...3", "18446744073709551616", "1" * 40):
+            self.refused(2, ["FROM"], "replay", "--", numbers)
+        self.refused(2, ["--timeout"], "status", "--timeout", "1")
+        self.refused(2, ["--top"], "sessions", "--top", "0")
 
     def test_known_but_unbuilt_is_said_plainly(self):
         for name in UNBUILT:
@@ -75,8 +82,9 @@ class CommandLine(ToolCase):
         for name in LISTENING:
             for flag in ("--recovery", "--replay"):
                 self.refused(2, ["recovery", "not built yet"], name, flag, NOBODY, *self.operands(name))
-            self.refused(2, ["engine", "not built yet"], name, "--profile", "engine", *self.operands(name))
+        for name in LISTENING + ["replay", "session", "sessions", "decode", "play"]:
             self.refused(2, ["neither"], name, "--profile=neither", *self.operands(name))
+        for name in LISTENING + ASKING:
             for flag in ("--curve_server_key", "--curve_key_file"):
                 self.refused(2, ["go together"], name, flag, "k", *self.operands(name))
 
