@@ -12,7 +12,7 @@ import sys
 
 PRODUCT = ["base", "schema", "transfer", "events", "store", "subscriber"]
 OTHERS = ["tests", "tests/conformance", "tests/support", "tests/fuzz", "tests/install", "bench",
-          "examples", "examples/quickstart"]
+          "examples", "examples/quickstart", "python/src"]
 
 UNBOUNDED = ["strcpy", "stpcpy", "strcat", "sprintf", "vsprintf", "gets",
              "atoi", "atol", "atoll", "atof", "strtok", "strtok_r", "alloca",

@@ -20,7 +20,7 @@ MAY_INCLUDE = {
     "subscriber": ["base", "schema"],
 }
 OF_TOOLS = "mci_tool.h"
-PUBLIC_ONLY = ["examples", "examples/quickstart"]
+PUBLIC_ONLY = ["examples", "examples/quickstart", "python/src"]
 
 # Header of an outside library: how many files of which folder are its door.
 DOORS = {

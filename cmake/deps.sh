@@ -7,8 +7,8 @@ mc_deps_build="build-essential cmake ninja-build pkg-config libzmq3-dev
 libmsgpack-dev libutf8proc-dev libxxhash-dev libjson-c-dev libpcre2-dev
 libssl-dev libcurl4-openssl-dev libmicrohttpd-dev libyaml-dev"
 
-mc_deps_test="check libsubunit-dev python3 python3-zmq python3-msgpack curl
-openssl iproute2"
+mc_deps_test="check libsubunit-dev python3 python3-zmq python3-msgpack
+python3-dev python3-pytest python3-numpy curl openssl iproute2"
 
 # Peers that come from the distribution.
 mc_deps_bench="redis-server memcached"

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names by which engines import the store; everything is mckv's."""

@@ -1,0 +1,39 @@
+# The Python package, as it stands in the build tree, by pytest.
+if(NOT TARGET py_store OR NOT TARGET mc-master)
+  return()
+endif()
+execute_process(COMMAND "${MC_PYTHON_OF_PACKAGE}" -c "import pytest"
+  RESULT_VARIABLE status ERROR_QUIET)
+if(NOT status EQUAL 0)
+  message(WARNING "no pytest for ${MC_PYTHON_OF_PACKAGE}: tests of the Python "
+    "package are left out")
+  return()
+endif()
+
+# What Python loads is built with a sanitizer, Python is not; what it never frees
+# is its own.
+set(preload)
+if(MC_SANITIZE MATCHES "address")
+  execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=libasan.so
+    OUTPUT_VARIABLE runtime OUTPUT_STRIP_TRAILING_WHITESPACE)
+  set(preload ";LD_PRELOAD=${runtime};ASAN_OPTIONS=allocator_may_return_null=1:detect_leaks=0;PYTHONMALLOC=malloc")
+endif()
+
+# test_python(ROOM): python/tests/test_ROOM.py, ctest name python.ROOM.
+function(test_python room)
+  add_test(NAME python.${room} COMMAND "${MC_PYTHON_OF_PACKAGE}" -m pytest -q
+    -p no:cacheprovider "${PROJECT_SOURCE_DIR}/python/tests/test_${room}.py")
+  set(timeout 120)
+  if(MC_SANITIZE)
+    set(timeout 600)
+  endif()
+  set_tests_properties(python.${room} PROPERTIES TIMEOUT ${timeout}
+    ENVIRONMENT "PYTHONPATH=${PROJECT_BINARY_DIR}/python;MC_MASTER=$<TARGET_FILE:mc-master>;MC_STORE=$<TARGET_FILE:mc-store>;MC_EVENTS=$<TARGET_FILE:mc-events>;MC_SOURCE=${PROJECT_SOURCE_DIR};PYTHONDONTWRITEBYTECODE=1${preload}")
+endfunction()
+
+file(GLOB rooms CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/python/tests/test_*.py")
+foreach(path ${rooms})
+  get_filename_component(room "${path}" NAME_WE)
+  string(REGEX REPLACE "^test_" "" room "${room}")
+  test_python(${room})
+endforeach()
