@@ -142,13 +142,14 @@ static enum mc_err make_client(const struct mc_client_opts *opts,
     if (err != MC_OK) {
         goto err_free;
     }
-    err = mci_local_buffer_init(&client->buffer, settings->local_buffer_bytes);
+    err =
+        mci_local_buffer_create(settings->local_buffer_bytes, &client->buffer);
     if (err != MC_OK) {
         goto err_fini_memory;
     }
     err = mci_sessions_init(&client->sessions, client);
     if (err != MC_OK) {
-        goto err_fini_buffer;
+        goto err_release_buffer;
     }
     err = mci_mismatches_init(&client->mismatches);
     if (err != MC_OK) {
@@ -158,8 +159,8 @@ static enum mc_err make_client(const struct mc_client_opts *opts,
     return MC_OK;
 err_fini_sessions:
     mci_sessions_fini(&client->sessions);
-err_fini_buffer:
-    mci_local_buffer_fini(&client->buffer);
+err_release_buffer:
+    mc_local_buffer_release(client->buffer);
 err_fini_memory:
     mci_memory_fini(&client->memory);
 err_free:
@@ -210,7 +211,7 @@ void mc_client_close(struct mc_client *client)
     mci_segment_fini(&client->segment);
     mci_mismatches_fini(&client->mismatches);
     mci_sessions_fini(&client->sessions);
-    mci_local_buffer_fini(&client->buffer);
+    mc_local_buffer_release(client->buffer);
     mci_memory_fini(&client->memory);
     mci_free(client);
 }

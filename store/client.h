@@ -31,7 +31,7 @@ struct mc_client {
     bool checksum; /* of every write */
     char tenant[MC_TENANT_LEN_MAX + 1];
     struct mci_memory memory;
-    struct mci_local_buffer buffer;
+    struct mc_local_buffer *buffer;
     struct mci_sessions sessions;
     struct mci_mismatches mismatches;
     /* Embedded: the store itself. */

@@ -1,28 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* client_buffer.c - the local buffer, and the calls that hand out of it. */
-#include "client_buffer.h"
-
 #include <sys/mman.h>
 
-enum mc_err mci_local_buffer_init(struct mci_local_buffer *buffer,
-                                  uint64_t bytes)
+#include "client.h"
+#include "mci_alloc.h"
+
+enum mc_err mci_local_buffer_create(uint64_t bytes,
+                                    struct mc_local_buffer **buffer_out)
 {
+    struct mc_local_buffer *buffer = mci_calloc(1, sizeof *buffer);
+    if (!buffer) {
+        return MC_ERR_NOMEM;
+    }
+    if (pthread_mutex_init(&buffer->lock, NULL) != 0) {
+        mci_free(buffer);
+        return MC_ERR_NOMEM;
+    }
     buffer->bytes = bytes;
-    buffer->base = NULL;
-    buffer->space = NULL;
-    return pthread_mutex_init(&buffer->lock, NULL) == 0 ? MC_OK : MC_ERR_NOMEM;
+    atomic_init(&buffer->refs, 1);
+    *buffer_out = buffer;
+    return MC_OK;
 }
 
-void mci_local_buffer_fini(struct mci_local_buffer *buffer)
+struct mc_local_buffer *mc_client_hold_local_buffer(struct mc_client *client)
 {
+    (void)atomic_fetch_add(&client->buffer->refs, 1);
+    return client->buffer;
+}
+
+void mc_local_buffer_release(struct mc_local_buffer *buffer)
+{
+    if (!buffer || atomic_fetch_sub(&buffer->refs, 1) > 1) {
+        return;
+    }
     if (buffer->base) {
         (void)munmap(buffer->base, buffer->bytes);
     }
     mci_extents_destroy(buffer->space);
     (void)pthread_mutex_destroy(&buffer->lock);
+    mci_free(buffer);
 }
 
-static enum mc_err make(struct mci_local_buffer *buffer)
+static enum mc_err make(struct mc_local_buffer *buffer)
 {
     if (buffer->bytes == 0) {
         return MC_ERR_NO_AVAILABLE_HANDLE;
@@ -43,7 +62,7 @@ static enum mc_err make(struct mci_local_buffer *buffer)
     return MC_OK;
 }
 
-enum mc_err mci_local_buffer_take(struct mci_local_buffer *buffer, uint64_t len,
+enum mc_err mci_local_buffer_take(struct mc_local_buffer *buffer, uint64_t len,
                                   void **data_out, uint32_t *handle_out)
 {
     struct mci_extent extent;
@@ -60,7 +79,7 @@ enum mc_err mci_local_buffer_take(struct mci_local_buffer *buffer, uint64_t len,
     return err;
 }
 
-void mci_local_buffer_give(struct mci_local_buffer *buffer, uint32_t handle)
+void mci_local_buffer_give(struct mc_local_buffer *buffer, uint32_t handle)
 {
     (void)pthread_mutex_lock(&buffer->lock);
     mci_extents_free(buffer->space, handle);

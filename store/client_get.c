@@ -300,7 +300,7 @@ static enum mc_err aim_lent(struct mci_reading *reading, size_t i,
     (void)count;
     give_back(reading, i);
     enum mc_err err =
-        mci_local_buffer_take(&reading->client->buffer, size, &data, &handle);
+        mci_local_buffer_take(reading->client->buffer, size, &data, &handle);
     if (err != MC_OK) {
         return err;
     }
@@ -363,7 +363,7 @@ void mc_client_release_buffer(struct mc_client *client,
                               struct mc_buffer *buffer)
 {
     if (buffer && buffer->owner) {
-        mci_local_buffer_give(&client->buffer,
+        mci_local_buffer_give(client->buffer,
                               (uint32_t)(uintptr_t)buffer->owner);
         *buffer = (struct mc_buffer){.data = NULL};
     }

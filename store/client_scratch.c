@@ -9,7 +9,7 @@
 
 static void give_space(struct mc_client *client, const struct mc_scratch *piece)
 {
-    mci_local_buffer_give(&client->buffer, (uint32_t)(uintptr_t)piece->owner);
+    mci_local_buffer_give(client->buffer, (uint32_t)(uintptr_t)piece->owner);
 }
 
 enum mc_err mc_client_take_scratch(struct mc_client *client, size_t len,
@@ -21,7 +21,7 @@ enum mc_err mc_client_take_scratch(struct mc_client *client, size_t len,
         return MC_ERR_INVALID_PARAMS;
     }
     enum mc_err err =
-        mci_local_buffer_take(&client->buffer, len, &piece.data, &handle);
+        mci_local_buffer_take(client->buffer, len, &piece.data, &handle);
     if (err != MC_OK) {
         return err;
     }
@@ -51,5 +51,5 @@ enum mc_err mc_client_give_scratch(struct mc_client *client,
 
 uint64_t mc_client_local_buffer_bytes(const struct mc_client *client)
 {
-    return client->buffer.bytes;
+    return client->buffer->bytes;
 }

@@ -313,6 +313,14 @@ MC_CHECK_RESULT enum mc_err mc_client_give_scratch(struct mc_client *client,
                                                    struct mc_scratch *scratch);
 uint64_t mc_client_local_buffer_bytes(const struct mc_client *client);
 
+/* What was handed out of the local buffer, by get_buffer or as scratch, is there
+ * as long as the client, or as whoever holds the buffer if that is longer; it is
+ * given back to a client that is open, or not at all. Released from any thread,
+ * also after close; NULL is fine. */
+struct mc_local_buffer;
+struct mc_local_buffer *mc_client_hold_local_buffer(struct mc_client *client);
+void mc_local_buffer_release(struct mc_local_buffer *buffer);
+
 /* Where one copy of an object is. */
 struct mc_replica {
     enum mc_medium medium; /* cpu: memory; disk: on a client's disk */

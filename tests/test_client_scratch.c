@@ -132,6 +132,29 @@ START_TEST(what_cannot_be_noted_is_not_handed_out)
 }
 END_TEST
 
+START_TEST(what_is_held_outlives_the_client)
+{
+    struct mc_scratch piece = {.data = NULL};
+    struct mc_buffer buffer = {.data = NULL};
+    uint64_t stamp = 0;
+    open_buffer(MIB);
+    ck_assert_int_eq(mc_client_take_scratch(rig.client, 5000, &piece), MC_OK);
+    stamp_fill(piece.data, piece.len, 9);
+    ck_assert_int_eq(put("a", piece.data, piece.len), MC_OK);
+    ck_assert_int_eq(
+        mc_client_get_buffer(rig.client, mc_view_str("a"), &buffer), MC_OK);
+    struct mc_local_buffer *held = mc_client_hold_local_buffer(rig.client);
+    struct mc_local_buffer *again = mc_client_hold_local_buffer(rig.client);
+    (void)client_events(&rig);
+    client_close(&rig);
+    mc_local_buffer_release(again);
+    ck_assert(stamp_read(piece.data, piece.len, &stamp) && stamp == 9);
+    ck_assert(stamp_read(buffer.data, buffer.len, &stamp) && stamp == 9);
+    mc_local_buffer_release(held);
+    mc_local_buffer_release(NULL);
+}
+END_TEST
+
 /* Each has the pieces to itself; in the end all of it can be had at once. */
 enum { TURNS = 300 };
 
@@ -186,6 +209,7 @@ int main(void)
     tcase_add_test(tcase, it_shares_the_local_buffer_with_what_is_read_there);
     tcase_add_test(tcase, no_local_buffer_has_none);
     tcase_add_test(tcase, what_cannot_be_noted_is_not_handed_out);
+    tcase_add_test(tcase, what_is_held_outlives_the_client);
     tcase_add_test(tcase, many_threads_take_and_give_and_nothing_leaks);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
