@@ -69,9 +69,9 @@ static int fail_open(const struct master_settings *settings, enum mc_err err,
     }
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         if (strcmp(others[i].what, what) == 0) {
-            tool_master_say("--%s %s: %s (%d)", others[i].flag,
-                            others[i].value ? others[i].value : "",
-                            mc_err_text(err), err);
+            tool_master_say(
+                "--%s%s%s: %s (%d)", others[i].flag, others[i].value ? " " : "",
+                others[i].value ? others[i].value : "", mc_err_text(err), err);
             return 1;
         }
     }

@@ -184,8 +184,10 @@ static int run(const struct tool_args *given)
     tool_stop_catch();
     enum mc_err err = open_client(&args, &client);
     if (err == MC_ERR_UNAVAILABLE_IN_CURRENT_STATUS) {
-        return tool_fail(args.command, "--port: the port is taken (%d)",
-                         (int)err);
+        char hostname[HOSTNAME_MAX];
+        hostname_make(&args, hostname);
+        return tool_fail(args.command, "--%s %s: the port is taken (%d)",
+                         args.has_port ? "port" : "host", hostname, (int)err);
     }
     if (err != MC_OK) {
         return tool_fail(args.command, "master %s: %s (%d)", args.master,

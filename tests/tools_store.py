@@ -241,7 +241,10 @@ class Nodes(StoreCase):
     def test_a_node_whose_port_is_taken_says_so(self):
         node = self.start_node("1MB")
         port = node.said["endpoint"].rsplit(":", 1)[1]
-        self.refused(1, [port], "serve", "--master", self.master, "--segment=1MB", "--port", port, "--timeout=2s")
+        self.refused(1, ["--port", port, "taken"], "serve", "--master", self.master, "--segment=1MB", "--port", port,
+                     "--timeout=2s")
+        self.refused(1, ["--host 127.0.0.1:" + port, "taken"], "serve", "--master", self.master, "--segment=1MB",
+                     "--host", "127.0.0.1:" + port, "--timeout=2s")
 
     def test_a_node_serves_pages_where_asked(self):
         node = self.start_node("1MB", "--http_port=0")
