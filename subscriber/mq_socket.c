@@ -120,9 +120,21 @@ enum mc_err mq_connect(void *socket, const char *endpoint)
     return MC_OK;
 }
 
+bool mq_connect_again(void *socket, const char *endpoint)
+{
+    (void)zmq_disconnect(socket,
+                         endpoint); /* what is left of it, if anything */
+    return zmq_connect(socket, endpoint) == 0;
+}
+
 void *mq_open_monitor(void *context, void *socket, const char *name)
 {
-    const int events = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED;
+    const int events = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
+                       ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                       ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                       ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
+                       ZMQ_EVENT_CONNECT_DELAYED | ZMQ_EVENT_CONNECT_RETRIED |
+                       ZMQ_EVENT_CONNECTED;
     bool is_told = zmq_socket_monitor(socket, name, events) == 0;
     void *monitor = is_told ? zmq_socket(context, ZMQ_PAIR) : NULL;
     return settle(monitor, monitor && set_number(monitor, ZMQ_LINGER, 0) &&

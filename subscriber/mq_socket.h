@@ -34,8 +34,13 @@ void *mq_open_dealer(void *context, const struct mq_keys *keys);
 /* Errors: MC_ERR_INVALID_PARAMS, with a line in the log. */
 MC_CHECK_RESULT enum mc_err mq_connect(void *socket, const char *endpoint);
 
-/* A socket on which is told when connections of that one are made and lost;
- * name is one that no other in the context has. NULL after a line in the log. */
+/* libzmq gives a connection up for good when its peer breaks the protocol, or
+ * what it said was altered under CURVE: makes it anew. False: it cannot be
+ * tried now. */
+bool mq_connect_again(void *socket, const char *endpoint);
+
+/* A socket on which is told when connections of that one are made, lost or
+ * refused, and that libzmq tries again by itself; name is one that no other in the context has. NULL after a line in the log. */
 void *mq_open_monitor(void *context, void *socket, const char *name);
 
 void mq_close(void *socket); /* NULL is fine */

@@ -29,6 +29,8 @@ struct connection {
     struct mq_keys keys;
     void *socket;
     void *monitor;
+    uint64_t again_at_ns; /* of the reading thread: when to connect anew, unless
+                             libzmq does; 0: no need */
     _Atomic bool is_connected;
     _Atomic uint64_t connects;
     _Atomic uint64_t disconnects;

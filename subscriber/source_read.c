@@ -17,6 +17,7 @@
 #define BURST_MAX 256         /* messages read of one source before the next */
 #define NO_MEMORY_WAIT 10     /* ms, then it is tried again */
 #define TICK_WAIT_MAX 3600000 /* ms, then it is looked at again */
+#define AGAIN_NS (500 * MCI_NS_PER_MS) /* for libzmq to connect by itself */
 
 /* ---- letters ---------------------------------------------------------- */
 
@@ -60,21 +61,67 @@ static bool hand_on(struct source_set *set, struct letter *letter)
     return true;
 }
 
+static void went_up(struct connection *connection)
+{
+    connection->again_at_ns = 0;
+    atomic_store_explicit(&connection->is_connected, true,
+                          memory_order_relaxed);
+    atomic_fetch_add_explicit(&connection->connects, 1, memory_order_relaxed);
+}
+
+/* libzmq says next that it tries again, if it does. A connection that broke the
+ * protocol ends with one word: that a handshake failed, or that it is lost. */
+static void went_down(struct connection *connection)
+{
+    bool was_up = atomic_exchange_explicit(&connection->is_connected, false,
+                                           memory_order_relaxed);
+    connection->again_at_ns = mci_clock_ns() + AGAIN_NS;
+    if (was_up) {
+        atomic_fetch_add_explicit(&connection->disconnects, 1,
+                                  memory_order_relaxed);
+    }
+}
+
 /* Takes in what the monitor says; true if a connection was made. */
 static bool hear_monitor(struct connection *connection)
 {
     bool is_new = false;
     unsigned event = 0;
     while (mq_receive_word(connection->monitor, &event)) {
-        bool is_up = event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
-        is_new |= is_up;
-        atomic_store_explicit(&connection->is_connected, is_up,
-                              memory_order_relaxed);
-        atomic_fetch_add_explicit(is_up ? &connection->connects
-                                        : &connection->disconnects,
-                                  1, memory_order_relaxed);
+        switch (event) {
+        case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
+            went_up(connection);
+            is_new = true;
+            break;
+        case ZMQ_EVENT_DISCONNECTED:
+        case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+        case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
+        case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
+            went_down(connection);
+            break;
+        default:
+            connection->again_at_ns = 0; /* libzmq is at it */
+        }
     }
     return is_new;
+}
+
+/* Those that libzmq has given up. */
+static void connect_again(struct source_set *set)
+{
+    for (uint32_t i = 0; i < set->open_count; i++) {
+        struct connection *connection = &set->connections[set->polled[i]];
+        uint64_t now_ns = mci_clock_ns();
+        if (connection->again_at_ns == 0 || connection->again_at_ns > now_ns) {
+            continue;
+        }
+        mc_log(MC_LOG_INFO,
+               "subscriber: endpoint %s: given up, connecting again",
+               connection->endpoint);
+        bool is_tried =
+            mq_connect_again(connection->socket, connection->endpoint);
+        connection->again_at_ns = is_tried ? 0 : now_ns + AGAIN_NS;
+    }
 }
 
 /* Hands on what is no message, with nothing in it; false where there is no
@@ -232,11 +279,15 @@ static bool read_all(struct source_set *set)
     return has_room;
 }
 
-/* How long to wait, in ms, until a tick is due; -1: for ever. */
-static long tick_wait(const struct source_set *set)
+/* How long to wait, in ms, until a tick or a connection is due; -1: for ever. */
+static long due_wait(const struct source_set *set)
 {
     uint64_t at_ns = atomic_load(&set->wake_at_ns);
     uint64_t now_ns = mci_clock_ns();
+    for (uint32_t i = 0; i < set->open_count; i++) {
+        uint64_t again_ns = set->connections[set->polled[i]].again_at_ns;
+        at_ns = again_ns > 0 && again_ns < at_ns ? again_ns : at_ns;
+    }
     if (at_ns == UINT64_MAX) {
         return -1;
     }
@@ -278,7 +329,7 @@ static void read_on(struct source_set *set)
     while (!atomic_load(&set->is_stopping)) {
         is_paused = is_paused && inbox_is_full(&set->inbox);
         int count = gather(set, is_paused);
-        if (zmq_poll(set->items, count, tick_wait(set)) < 0 && errno != EINTR) {
+        if (zmq_poll(set->items, count, due_wait(set)) < 0 && errno != EINTR) {
             mc_log(MC_LOG_ERROR, "subscriber: poll: %s", zmq_strerror(errno));
             return;
         }
@@ -289,6 +340,7 @@ static void read_on(struct source_set *set)
         hear_all(set);
         is_paused = is_paused || !read_all(set);
         asker_settle(set->asker, set->zmq, tell_failed, set);
+        connect_again(set);
         tick(set);
     }
 }
