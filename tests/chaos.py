@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A subscriber with recovery under every fault that can be made, compared with the store.
 
-usage: chaos.py [--seconds 60] [--seed 1] [--writers 8] [--python] [--without-recovery] [--verbose]
+usage: chaos.py [--seconds 60] [--seed 1] [--writers 8] [--curve] [--python]
+                [--without-recovery] [--verbose]
 
 One master with small queues and a short history, a node, writers, and a subscriber
 that reaches the stream and the recovery server through proxies. At random, from the
@@ -12,7 +13,8 @@ each process is stopped, continued and killed; queues are made to overflow; the
 master starts again, with the same range of sequence numbers or another. At each
 quiet point the subscriber's mirror, what its callbacks were told, and its index must
 become what `mc-store ls` shows, and its sums must be right. Any failure names the
-seed. --python follows with tests/support/recovering.py, a subscriber written from
+seed. --curve puts CURVE under both sockets, and turns bits of any value then.
+--python follows with tests/support/recovering.py, a subscriber written from
 docs/events.md alone. --without-recovery proves the rig: it must find a difference.
 """
 import argparse
@@ -21,12 +23,13 @@ import json
 import os
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
-from chaos_proxy import DAMAGES, Proxy  # noqa: E402
+from chaos_proxy import DAMAGES, SEALED, Proxy  # noqa: E402
 from free_port import free_port  # noqa: E402
 from soak import BUILD, MC_MASTER, MC_STORE, Failure, Program, Soak  # noqa: E402
 
@@ -57,7 +60,19 @@ class Chaos(Soak):
         self.ports = [free_port() for _ in range(3)]
         self.stream = Proxy(("127.0.0.1", self.ports[1]), args.seed * 2)
         self.answers = Proxy(("127.0.0.1", self.ports[2]), args.seed * 2 + 1)
-        self.heard, self.quiet_points, self.has_stopped = {}, 0, False
+        self.heard, self.quiet_points = {}, 0
+        self.damages = DAMAGES
+        self.keys = self.make_keys() if args.curve else None
+
+    def make_keys(self):
+        """Files of the server's pair, of the follower's and of who may come in; the server's public key."""
+        self.damages = SEALED
+        paths = [os.path.join(self.folder, name) for name in ("server", "friend", "allowed")]
+        publics = [subprocess.run([MC_STORE, "keygen", "--curve", path], stdout=subprocess.PIPE, check=True,
+                                  text=True).stdout.strip() for path in paths[:2]]
+        with open(paths[2], "w") as allowed:
+            allowed.write(publics[1] + "\n")
+        return paths + publics[:1]
 
     # ---- processes ----
 
@@ -68,6 +83,8 @@ class Chaos(Soak):
                  "--kv_events_queue_capacity=%d" % dice.choice((1024, 65536)),
                  "--kv_events_overflow=%s" % dice.choice(("drop_oldest", "drop_oldest", "block")),
                  "--kv_events_replay_layout=%d" % dice.choice((4, 4, 3))]
+        if self.keys:
+            flags += ["--curve_server_key_file=" + self.keys[0], "--curve_allowed_keys_file=" + self.keys[2]]
         self.master = Program("master", [
             MC_MASTER, "--rpc_address=127.0.0.1", "--rpc_port=%d" % self.ports[0], "--metrics_port=0",
             "--metrics_host=127.0.0.1", "--segment=64MB", "--client_ttl=%d" % CLIENT_TTL_S,
@@ -82,7 +99,8 @@ class Chaos(Soak):
     def start_follower(self, begin=None):
         recovery = "-" if self.args.without_recovery else self.answers.endpoint
         program = [sys.executable, RECOVERING] if self.args.python else [CHAOS_FOLLOW]
-        self.follower = Program("follower", program + [self.stream.endpoint, recovery, str(KEYS)], self.folder)
+        keys = [self.keys[3], self.keys[1]] if self.keys else []
+        self.follower = Program("follower", program + [self.stream.endpoint, recovery, str(KEYS)] + keys, self.folder)
 
     def start_load(self, number):
         self.loads[number] = Program("load-%d" % number, [
@@ -104,7 +122,7 @@ class Chaos(Soak):
         """A little of everything on the stream; now and then on what the recovery server says too."""
         rates = {name: self.dice.choice((0, 0.01, 0.05)) for name in ("lost", "twice", "late", "slow")}
         rates["cut"] = self.dice.choice((0, 0, 0.01))
-        rates.update((name, 0.005) for name in self.dice.sample(DAMAGES, 3))
+        rates.update((name, 0.005) for name in self.dice.sample(self.damages, min(3, len(self.damages))))
         self.stream.policy.storm(rates)
         if self.dice.random() < 0.4:
             self.answers.policy.storm(rates)
@@ -327,6 +345,7 @@ def main():
     parser.add_argument("--writers", type=int, default=8)
     parser.add_argument("--segment", default="64MB")
     parser.add_argument("--without-recovery", action="store_true")
+    parser.add_argument("--curve", action="store_true")
     parser.add_argument("--python", action="store_true")
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()

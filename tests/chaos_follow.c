@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* chaos_follow.c - a subscriber that says what it believes.
  *
- * usage: chaos_follow ENDPOINT RECOVERY KEYS
+ * usage: chaos_follow ENDPOINT RECOVERY KEYS [SERVER_KEY KEY_FILE]
  *
  * RECOVERY is - for none. Keys are the numbers 1..KEYS as text. What the callbacks
  * were told is kept apart from the mirror, and for each key and medium it must
@@ -263,12 +263,14 @@ static int run(void)
     }
 }
 
-static enum mc_err open_all(char **argv)
+static enum mc_err open_all(int argc, char **argv)
 {
     struct mc_index_opts index = {.max_nodes = 1 << 20};
     const struct mc_source_opts source = {
         .endpoint = argv[1],
-        .recovery_endpoint = strcmp(argv[2], "-") == 0 ? NULL : argv[2]};
+        .recovery_endpoint = strcmp(argv[2], "-") == 0 ? NULL : argv[2],
+        .curve_server_key = argc > 4 ? argv[4] : NULL,
+        .curve_key_file = argc > 4 ? argv[5] : NULL};
     enum mc_err err = mc_key_layout_parse(mc_view_str("u64"),
                                           mc_view_make(NULL, 0), &index.layout);
     if (!err) {
@@ -285,13 +287,14 @@ static enum mc_err open_all(char **argv)
 
 int main(int argc, char **argv)
 {
-    if (argc != 4) {
-        fprintf(stderr, "usage: chaos_follow ENDPOINT RECOVERY KEYS\n");
+    if (argc != 4 && argc != 6) {
+        fprintf(stderr, "usage: chaos_follow ENDPOINT RECOVERY KEYS "
+                        "[SERVER_KEY KEY_FILE]\n");
         return 2;
     }
     follow.keys = strtoull(argv[3], NULL, 10);
     follow.told = calloc(follow.keys + 1, 1);
-    if (!follow.told || open_all(argv) != MC_OK) {
+    if (!follow.told || open_all(argc, argv) != MC_OK) {
         fprintf(stderr, "chaos_follow: cannot begin\n");
         return 1;
     }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TCP proxy that knows ZMTP 3 in the clear: what a server says can be lost, doubled, late, cut off in the
-middle of a frame, or broken in its structure, message by message. What a client says goes as it is."""
+"""A TCP proxy that knows ZMTP 3: what a server says can be lost, doubled, late, cut off in the middle of a frame,
+or broken in its structure, message by message; under CURVE, where a message cannot be told from its frames, frame by
+frame, and any bit of it can be turned. What a client says goes as it is."""
 import random
 import select
 import socket
@@ -18,7 +19,7 @@ LOOK_S = 0.05
 # What can be done to a message. Each but "cut" goes on with the next one.
 DAMAGES = ("bytes_after", "cut_short", "no_array", "short_number", "frame_more", "frame_less", "field_gone",
            "field_twice", "wrong_type", "not_utf8", "rank_gone")
-FAULTS = ("lost", "twice", "late", "slow", "cut") + DAMAGES
+SEALED = ("flip",)  # only where CURVE sees it: any value may come of it
 
 
 def framed(parts):
@@ -251,6 +252,9 @@ class Passage(threading.Thread):
         if fault in DAMAGES:
             broken = self.policy.damage(fault, parts)
             out.append(framed(broken) if broken else data)
+        elif fault == "flip":
+            at = self.policy.number(len(data) - sum(map(len, parts)), len(data))
+            out.append(data[:at] + bytes([data[at] ^ 1 << self.policy.number(8)]) + data[at + 1:])
         elif fault == "twice":
             out.append(data + data)
         elif fault == "late":

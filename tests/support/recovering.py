@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A subscriber with recovery by snapshots, written from docs/events.md alone, with libraries of others.
 
-usage: recovering.py ENDPOINT RECOVERY KEYS
+usage: recovering.py ENDPOINT RECOVERY KEYS [SERVER_KEY KEY_FILE]
 
 Simple, not fast: whatever it does not understand or misses costs a snapshot. Says what it believes as
 tests/chaos_follow.c does.
@@ -18,6 +18,8 @@ from zmq.utils.monitor import recv_monitor_message
 
 PATIENCE_S = 3    # for the next part of an answer
 BETWEEN_S = 0.3   # from one question to the next
+AGAIN_S = 0.5     # for libzmq to connect by itself
+FAILED = (zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL, zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL, zmq.EVENT_HANDSHAKE_FAILED_AUTH)
 TYPES = {"event_id": int, "timestamp": int, "event_type": str, "tenant_id": str, "backend_id": str, "epoch": int}
 
 
@@ -54,9 +56,10 @@ def events_of(payload):
 class Snapshot:
     """One request, on a socket of its own."""
 
-    def __init__(self, context, endpoint, now):
+    def __init__(self, context, endpoint, keys, now):
         self.socket = context.socket(zmq.DEALER)
         self.socket.setsockopt(zmq.LINGER, 0)
+        seal(self.socket, keys)
         self.socket.connect(endpoint)
         self.socket.send_multipart([b"", b"snapshot"])
         self.index, self.first_id, self.epoch, self.named, self.heard = 0, None, None, set(), now
@@ -85,17 +88,33 @@ class Snapshot:
         return edge["last_id"]
 
 
+def keys_of(words):
+    """The server's public key and our pair, or none."""
+    if not words:
+        return None
+    with open(words[1]) as lines:
+        pair = dict(line.split() for line in lines if line.strip() and not line.startswith("#"))
+    return words[0].encode(), pair["public"].encode(), pair["secret"].encode()
+
+
+def seal(socket, keys):
+    if keys:
+        socket.curve_serverkey, socket.curve_publickey, socket.curve_secretkey = keys
+
+
 def place_of(event):
     return event["tenant_id"], event["object_key"], event["medium"]
 
 
 class Follower:
-    def __init__(self, endpoint, recovery):
-        self.context, self.recovery = zmq.Context(), recovery
+    def __init__(self, endpoint, recovery, keys):
+        self.context, self.recovery, self.keys = zmq.Context(), recovery, keys
         self.stream = self.context.socket(zmq.SUB)
         self.stream.setsockopt(zmq.RCVHWM, 0)
         self.stream.setsockopt(zmq.LINGER, 0)
-        self.monitor = self.stream.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED)
+        self.endpoint, self.again = endpoint, None
+        self.monitor = self.stream.get_monitor_socket()
+        seal(self.stream, keys)
         self.stream.subscribe(b"")
         self.stream.connect(endpoint)
         self.places, self.gone, self.floors = {}, {}, {}  # place: (id, session); place: id; tenant: id
@@ -137,6 +156,24 @@ class Follower:
             self.gone[place] = number
 
     # ---- the stream ----
+
+    def hear(self, word, now):
+        """Of the connection: libzmq makes it anew, unless the protocol was broken."""
+        if word == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+            self.lose("gap")  # what came while nobody listened is not known
+            self.again = None
+        elif word == zmq.EVENT_DISCONNECTED or word in FAILED:
+            self.again = now + AGAIN_S
+        elif word in (zmq.EVENT_CONNECT_RETRIED, zmq.EVENT_CONNECT_DELAYED, zmq.EVENT_CONNECTED):
+            self.again = None
+
+    def connect_again(self):
+        self.again = None
+        try:
+            self.stream.disconnect(self.endpoint)
+        except zmq.ZMQError:
+            pass  # nothing was left of it
+        self.stream.connect(self.endpoint)
 
     def message(self, frames):
         try:
@@ -180,7 +217,7 @@ class Follower:
             self.close_snapshot()
         if self.is_lost and not self.snapshot and now - self.asked > BETWEEN_S:
             self.asked = now
-            self.snapshot = Snapshot(self.context, self.recovery, now)
+            self.snapshot = Snapshot(self.context, self.recovery, self.keys, now)
 
     def answer(self, frames, now):
         snapshot = self.snapshot
@@ -241,9 +278,10 @@ class Follower:
                 poller.register(end, zmq.POLLIN)
             ready = dict(poller.poll(50))
             now = time.monotonic()
-            if self.monitor in ready:
-                recv_monitor_message(self.monitor)
-                self.lose("gap")  # what came while nobody listened is not known
+            while self.monitor.poll(0):
+                self.hear(recv_monitor_message(self.monitor)["event"], now)
+            if self.again and now > self.again:  # libzmq does not
+                self.connect_again()
             for _ in range(200):
                 if not self.stream.poll(0):
                     break
@@ -264,5 +302,5 @@ class Follower:
 
 if __name__ == "__main__":
     print("ready", flush=True)
-    Follower(sys.argv[1], sys.argv[2]).run()
+    Follower(sys.argv[1], sys.argv[2], keys_of(sys.argv[4:])).run()
     os._exit(0)  # sockets and their context go with the process
