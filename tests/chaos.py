@@ -61,6 +61,7 @@ class Chaos(Soak):
         self.stream = Proxy(("127.0.0.1", self.ports[1]), args.seed * 2)
         self.answers = Proxy(("127.0.0.1", self.ports[2]), args.seed * 2 + 1)
         self.heard, self.quiet_points = {}, 0
+        self.joiner = None  # a second follower, until the next quiet point
         self.damages = DAMAGES
         self.keys = self.make_keys() if args.curve else None
 
@@ -96,11 +97,11 @@ class Chaos(Soak):
         self.lives += 1
         self.note("master: " + " ".join(flag.removeprefix("--kv_events_") for flag in flags))
 
-    def start_follower(self, begin=None):
+    def follow(self, name):
         recovery = "-" if self.args.without_recovery else self.answers.endpoint
         program = [sys.executable, RECOVERING] if self.args.python else [CHAOS_FOLLOW]
         keys = [self.keys[3], self.keys[1]] if self.keys else []
-        self.follower = Program("follower", program + [self.stream.endpoint, recovery, str(KEYS)] + keys, self.folder)
+        return Program(name, program + [self.stream.endpoint, recovery, str(KEYS)] + keys, self.folder)
 
     def start_load(self, number):
         self.loads[number] = Program("load-%d" % number, [
@@ -108,7 +109,7 @@ class Chaos(Soak):
             str(THREADS), str(KEYS)], self.folder)
 
     def begin(self):
-        self.start_follower()
+        self.follower = self.follow("follower")
         self.wait_ready([self.follower])
         self.start_master()
         self.start_node(0)
@@ -157,11 +158,11 @@ class Chaos(Soak):
         """Writers without a rest: the log overflows where it is small, and the subscriber's queue."""
         for load in self.loads.values():
             load.tell("fast")
-        self.ask("slow %d" % self.dice.choice((0, 20, 200)), "slow")
+        self.ask(self.follower, "slow %d" % self.dice.choice((0, 20, 200)), "slow")
         time.sleep(self.dice.uniform(0.5, 2))
         for load in self.loads.values():
             load.tell("slow")
-        self.ask("slow 0", "slow")
+        self.ask(self.follower, "slow 0", "slow")
 
     def stop_follower(self):
         self.follower.send(signal.SIGSTOP)
@@ -174,18 +175,35 @@ class Chaos(Soak):
         self.follower.send(signal.SIGCONT)
 
     def kill_follower(self):
-        self.gather(self.ask_stat())
+        self.gather(self.ask_stat(self.follower))
         self.follower.end(signal.SIGKILL)
-        self.start_follower("snapshot")
+        self.follower = self.follow("follower")
         self.wait_ready([self.follower])
+
+    def join(self):
+        """Somebody comes in the middle of it, and goes after the next quiet point."""
+        if not self.joiner:
+            self.joiner = self.follow("joiner")
+            self.wait_ready([self.joiner])
+
+    def stop_long(self):
+        """As a terminal that was suspended: the stream goes far on meanwhile."""
+        for load in self.loads.values():
+            load.tell("fast")
+        self.follower.send(signal.SIGSTOP)
+        time.sleep(30)
+        self.follower.send(signal.SIGCONT)
+        for load in self.loads.values():
+            load.tell("slow")
 
     def kill_master(self):
         self.master.end(signal.SIGKILL)
         time.sleep(self.dice.choice((0, 1)))
         self.start_master()
 
-    FAULTS = ("storm",) * 6 + ("lose_one",) * 3 + ("cut_stream", "cut_answers", "overflow", "stop_follower") * 2 + \
+    FAULTS = ("storm",) * 6 + ("lose_one", "join") * 3 + ("cut_stream", "cut_answers", "overflow", "stop_follower") * 2 + \
         ("kill_follower", "kill_master", "kill_master", "stop_master", "kill_node", "stop_node", "kill_load", "stop_load")
+    LONG = FAULTS * 4 + ("stop_long",)
 
     # ---- proof ----
 
@@ -193,26 +211,27 @@ class Chaos(Soak):
         if self.args.verbose:
             print("        " + text, flush=True)
 
-    def ask(self, line, word):
-        """Lines that the follower answers, up to the one that begins with the word."""
-        self.follower.tell(line)
+    @staticmethod
+    def ask(program, line, word):
+        """Lines that a follower answers, up to the one that begins with the word."""
+        program.tell(line)
         lines = []
         while True:
-            answer = self.follower.line()
+            answer = program.line()
             if answer.startswith(word):
                 return lines, answer
             lines.append(answer)
 
-    def ask_stat(self):
-        return json.loads(self.ask("stat", "{")[1])
+    def ask_stat(self, program):
+        return json.loads(self.ask(program, "stat", "{")[1])
 
     def gather(self, stat):
         for name in ("events", "gap", "recovered", "epoch", "degraded", "stale", "refused_messages", "refused_events",
                      "duplicates", "restarts", "lost_ids", "queue_full"):
             self.heard[name] = self.heard.get(name, 0) + stat[name]
 
-    def followed(self):
-        lines, _ = self.ask("dump", "dumped ")
+    def followed(self, program):
+        lines, _ = self.ask(program, "dump", "dumped ")
         places = {}
         for key, medium, session in map(str.split, lines):
             if (key, medium) in places:
@@ -238,10 +257,10 @@ class Chaos(Soak):
             connection.close()
         return {(row["object_key"], row["medium"]): row["session_id"] for row in rows[1:-1]}
 
-    def look(self):
-        """How many places are followed, and what differs now, in words; None: nothing does."""
-        before, places, after = self.walked(), self.followed(), self.walked()
-        stat = self.ask_stat()
+    def look(self, program):
+        """How many places it follows, and what differs now, in words; None: nothing does."""
+        before, places, after = self.walked(), self.followed(program), self.walked()
+        stat = self.ask_stat(program)
         # What a rule forbids at any time does not wait for a quiet one.
         if stat["out_of_turn"] or stat["foreign"]:
             raise Failure("the callbacks were told what cannot be: %s" % stat)
@@ -254,23 +273,45 @@ class Chaos(Soak):
             some(set(places) - set(after)), some(set(after) - set(places)),
             some(p for p in places if p in after and places[p] != after[p]), wrong, stat)
 
-    def agree(self):
+    def agree_with(self, program):
         """The mirror is the store's; waits for what is under way, and looks twice before it believes."""
         end, times = time.monotonic() + SETTLE_S, 0
         while times < 2:
-            began = time.monotonic()
-            keys, difference = self.look()
-            self.note("look %.2f s: %.200s" % (time.monotonic() - began, difference))
+            keys, difference = self.look(program)
+            self.note("%s: %.200s" % (program.name, difference))
             times = 0 if difference else times + 1
             if difference and time.monotonic() > end:
-                raise Difference("subscriber and store differ: " + difference)
+                raise Difference("%s and store differ: %s" % (program.name, difference))
             time.sleep(0.2)
         return keys
 
+    def agree(self):
+        keys = self.agree_with(self.follower)
+        if self.joiner:
+            self.agree_with(self.joiner)
+            self.leave(self.joiner)
+            self.joiner = None
+        return keys
+
+    def agree_with_list(self):
+        """The same by another way than the walk."""
+        end = time.monotonic() + SETTLE_S
+        while self.listed() != self.followed(self.follower):
+            if time.monotonic() > end:
+                raise Difference("follower and mc-store ls differ")
+            time.sleep(0.2)
+
+    def leave(self, program):
+        """It ends as it should, with its input."""
+        program.process.stdin.close()
+        if program.process.wait(20) != 0:
+            raise Failure("%s: exit %d" % (program.name, program.process.returncode))
+
     def check_living(self):
         super().check_living()
-        if self.follower.process.poll() is not None:
-            raise Failure("follower ended by itself with %d" % self.follower.process.returncode)
+        for program in (self.follower, self.joiner):
+            if program and program.process.poll() is not None:
+                raise Failure("%s ended by itself with %d" % (program.name, program.process.returncode))
 
     def check_words(self):
         pass
@@ -280,27 +321,22 @@ class Chaos(Soak):
         self.answers.policy.calm()
         keys = super().quiet()
         self.quiet_points += 1
-        self.note("quiet: %d keys, %s" % (keys, self.ask_stat()))
+        self.note("quiet: %d keys, %s" % (keys, self.ask_stat(self.follower)))
         return keys
 
     def finish(self, keys):
-        self.gather(self.ask_stat())
+        self.gather(self.ask_stat(self.follower))
         for load in self.loads.values():
             load.tell("stop")
         for load in self.loads.values():
             for name, n in json.loads(load.line()).items():
                 self.totals[name] = self.totals.get(name, 0) + n
         self.agree()
-        if self.listed() != self.followed():
-            raise Difference("subscriber and mc-store ls differ")
-        for program in (self.follower, self.master):
-            if program is self.follower:
-                program.process.stdin.close()
-                code = program.process.wait(20)
-            else:
-                code = program.end(signal.SIGTERM, 10)
-            if code != 0:
-                raise Failure("%s: exit %d" % (program.name, code))
+        self.agree_with_list()
+        self.leave(self.follower)
+        code = self.master.end(signal.SIGTERM, 10)
+        if code != 0:
+            raise Failure("master: exit %d" % code)
         if not keys or not self.totals["rows"] or not self.heard["events"]:
             raise Failure("nothing was written or followed: %s, %s" % (self.totals, self.heard))
         print("chaos: %d s, seed %d: %d quiet points, at most %d places, %d lives of the master, %s" % (
@@ -311,9 +347,10 @@ class Chaos(Soak):
 
     def clean_up(self):
         super().clean_up()
-        if self.follower and self.follower.process.poll() is None:
-            self.follower.process.kill()
-            self.follower.process.wait()
+        for program in (self.follower, self.joiner):
+            if program and program.process.poll() is None:
+                program.process.kill()
+                program.process.wait()
         self.stream.end()
         self.answers.end()
 
@@ -350,6 +387,8 @@ def main():
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
     args.nodes = 1
+    if args.seconds >= 600:
+        Chaos.FAULTS = Chaos.LONG
     print("chaos: seed %d" % args.seed, flush=True)
     with tempfile.TemporaryDirectory() as folder:
         return run(args, folder)
