@@ -1,6 +1,7 @@
 # The rooms of events/, tested without the rest of the store.
 foreach(room event_log log_room log_flow send_mark batcher history
-    recovery recovery_line recovery_request recovery_walk recovery_server
+    recovery recovery_line recovery_random recovery_request recovery_walk
+    recovery_server
     publisher publisher_life publisher_load)
   mc_test(events ${room} LINK mc_events mckv-base PkgConfig::ZMQ)
 endforeach()

@@ -29,21 +29,6 @@ static void expect_silence(void)
 
 /* ---- the line --------------------------------------------------------------- */
 
-static const char *peer_name(unsigned i)
-{
-    static char names[512][8];
-    (void)snprintf(names[i], sizeof names[i], "p%u", i);
-    return names[i];
-}
-
-static unsigned index_of(const struct mci_recovery_message *message)
-{
-    char name[8] = "";
-    ck_assert_uint_lt(message->frames[0].len, sizeof name);
-    memcpy(name, message->frames[0].data, message->frames[0].len);
-    return (unsigned)strtoul(name + 1, NULL, 10);
-}
-
 START_TEST(sixty_four_readers_all_get_all_of_it_in_order)
 {
     uint64_t got[64] = {0};
@@ -52,11 +37,11 @@ START_TEST(sixty_four_readers_all_get_all_of_it_in_order)
     open_rig();
     rig_keep(&rig, 1, 30);
     for (unsigned i = 0; i < 64; i++) {
-        rig_ask_replay(&rig, peer_name(i), 1);
+        rig_ask_replay(&rig, rig_peer_name(i), 1);
     }
     ck_assert_uint_eq(rig_recovery_stats(&rig).serving, MCI_RECOVERY_REPLAYS);
     while (rig_give(&rig, &message)) {
-        unsigned i = index_of(&message);
+        unsigned i = rig_peer_index(&message);
         if (rig_is_end(&message)) {
             ck_assert_uint_eq(got[i], 30);
             ends++;
@@ -113,7 +98,7 @@ START_TEST(full_line_answers_end_at_once)
     open_rig();
     rig_keep(&rig, 1, 1);
     for (unsigned i = 0; i < held; i++) {
-        rig_ask_paced(&rig, peer_name(i), 1, 0);
+        rig_ask_paced(&rig, rig_peer_name(i), 1, 0);
     }
     expect_silence();
     ck_assert_uint_eq(rig_recovery_stats(&rig).waiting, MCI_RECOVERY_WAIT_MAX);
@@ -122,9 +107,9 @@ START_TEST(full_line_answers_end_at_once)
     ck_assert_uint_eq(rig_recovery_stats(&rig).refused, 1);
     ck_assert_uint_eq(rig_recovery_stats(&rig).waiting, MCI_RECOVERY_WAIT_MAX);
     /* One that ends makes room for one. */
-    rig_top_up(&rig, peer_name(0), 1);
-    expect_batch(peer_name(0), 1);
-    expect_end(peer_name(0));
+    rig_top_up(&rig, rig_peer_name(0), 1);
+    expect_batch(rig_peer_name(0), 1);
+    expect_end(rig_peer_name(0));
     expect_silence();
     rig_ask_paced(&rig, "later", 1, 0);
     expect_silence();
@@ -193,7 +178,7 @@ START_TEST(second_request_does_not_overtake_the_first)
     rig.keys = 1000;
     rig_keep(&rig, 1, 2);
     for (unsigned i = 0; i < MCI_RECOVERY_WALKS; i++) {
-        rig_ask_word(&rig, peer_name(i), "snapshot");
+        rig_ask_word(&rig, rig_peer_name(i), "snapshot");
         for (int turn = 0; turn < 6; turn++) { /* begun: not to be joined */
             ck_assert(rig_give(&rig, &message));
             rig_tell(&rig, MCI_RECOVERY_SENT);
@@ -343,7 +328,7 @@ START_TEST(every_answer_is_sent_or_counted)
     open_rig();
     for (unsigned i = 0; i < peers; i++) { /* nobody reads */
         for (int turn = 0; turn < 3; turn++) {
-            rig_ask_word(&rig, peer_name(i), "status");
+            rig_ask_word(&rig, rig_peer_name(i), "status");
         }
         while (rig_give(&rig, &message)) {
             rig_tell(&rig, MCI_RECOVERY_BLOCKED);

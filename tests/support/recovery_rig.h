@@ -7,6 +7,7 @@
 #include <check.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "mc_event.h"
@@ -204,6 +205,23 @@ static inline bool rig_is_for(const struct mci_recovery_message *message,
                               const char *peer)
 {
     return mc_view_equal(message->frames[0], mc_view_str(peer));
+}
+
+/* Peers by number. */
+static inline const char *rig_peer_name(unsigned i)
+{
+    static char names[512][8];
+    (void)snprintf(names[i], sizeof names[i], "p%u", i);
+    return names[i];
+}
+
+static inline unsigned
+rig_peer_index(const struct mci_recovery_message *message)
+{
+    char name[8] = "";
+    ck_assert_uint_lt(message->frames[0].len, sizeof name);
+    memcpy(name, message->frames[0].data, message->frames[0].len);
+    return (unsigned)strtoul(name + 1, NULL, 10);
 }
 
 static inline bool rig_is_end(const struct mci_recovery_message *message)
