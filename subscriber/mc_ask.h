@@ -43,10 +43,11 @@ MC_CHECK_RESULT enum mc_err mc_ask_open(const struct mc_ask_opts *opts,
                                         struct mc_ask **ask_out);
 void mc_ask_close(struct mc_ask *ask); /* NULL is fine */
 
-/* ---- questions; none waits. A server that cannot be reached is tried until
- * the question ends: waiting for an answer has a time, asking has none. All:
+/* ---- questions ---------------------------------------------------------
+ * None waits. A server that cannot be reached is tried until the question ends:
+ * waiting for an answer has a time, asking has none. Errors of all:
  * MC_ERR_NO_AVAILABLE_HANDLE (many were asked at once, and those before are
- * still being ended: again in a moment). ---- */
+ * still being ended: again in a moment). */
 
 /* Answered by one MC_ANSWER_STATUS. */
 MC_CHECK_RESULT enum mc_err mc_ask_status(struct mc_ask *ask);
