@@ -79,6 +79,8 @@ uint32_t mci_unpack_map(struct mci_unpack *unpack, uint32_t min, uint32_t max);
 struct mc_view mci_unpack_str(struct mci_unpack *unpack, size_t max);
 struct mc_view mci_unpack_bin(struct mci_unpack *unpack, size_t min,
                               size_t max);
+/* The bytes of a str, UTF-8 or not: for who judges what others would read. */
+struct mc_view mci_unpack_str_raw(struct mci_unpack *unpack, size_t max);
 
 /* Numbers of at most max; of min to max. */
 uint64_t mci_unpack_u64(struct mci_unpack *unpack, uint64_t max);

@@ -136,14 +136,22 @@ uint32_t mci_unpack_map(struct mci_unpack *unpack, uint32_t min, uint32_t max)
     return read_count(unpack, TOKEN_MAP, min, max);
 }
 
+/* A body of min to max bytes; the reader stays in front of it. */
+static bool read_body(struct mci_unpack *unpack, enum token_kind kind,
+                      size_t min, size_t max, struct token *token)
+{
+    if (!read_kind(unpack, kind, token)) {
+        return false;
+    }
+    return token->value >= min && token->value <= max
+               ? true
+               : refuse(unpack, MCI_UNPACK_ERROR_LENGTH);
+}
+
 struct mc_view mci_unpack_str(struct mci_unpack *unpack, size_t max)
 {
     struct token token;
-    if (!read_kind(unpack, TOKEN_STR, &token)) {
-        return mc_view_make(NULL, 0);
-    }
-    if (token.value > max) {
-        (void)refuse(unpack, MCI_UNPACK_ERROR_LENGTH);
+    if (!read_body(unpack, TOKEN_STR, 0, max, &token)) {
         return mc_view_make(NULL, 0);
     }
     if (!mci_utf8_valid(token.body, token.value)) {
@@ -154,18 +162,25 @@ struct mc_view mci_unpack_str(struct mci_unpack *unpack, size_t max)
     return mc_view_make(token.body, token.value);
 }
 
-struct mc_view mci_unpack_bin(struct mci_unpack *unpack, size_t min, size_t max)
+static struct mc_view take_body(struct mci_unpack *unpack, enum token_kind kind,
+                                size_t min, size_t max)
 {
     struct token token;
-    if (!read_kind(unpack, TOKEN_BIN, &token)) {
-        return mc_view_make(NULL, 0);
-    }
-    if (token.value < min || token.value > max) {
-        (void)refuse(unpack, MCI_UNPACK_ERROR_LENGTH);
+    if (!read_body(unpack, kind, min, max, &token)) {
         return mc_view_make(NULL, 0);
     }
     step_over(unpack, &token);
     return mc_view_make(token.body, token.value);
+}
+
+struct mc_view mci_unpack_str_raw(struct mci_unpack *unpack, size_t max)
+{
+    return take_body(unpack, TOKEN_STR, 0, max);
+}
+
+struct mc_view mci_unpack_bin(struct mci_unpack *unpack, size_t min, size_t max)
+{
+    return take_body(unpack, TOKEN_BIN, min, max);
 }
 
 /* An integer of either sign. */

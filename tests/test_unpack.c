@@ -154,6 +154,24 @@ START_TEST(bytes_have_two_bounds)
 }
 END_TEST
 
+START_TEST(a_str_can_be_had_as_it_is)
+{
+    struct mci_unpack unpack = UNPACK_OF("\xa2\xff\xfe");
+    struct mc_view text = mci_unpack_str_raw(&unpack, 2);
+    ck_assert(mc_view_equal(text, mc_view_make("\xff\xfe", 2)));
+    check_fault(&unpack, MCI_UNPACK_OK, 0);
+    unpack = UNPACK_OF("\xa2\xff\xfe");
+    ck_assert_ptr_null(mci_unpack_str_raw(&unpack, 1).data);
+    check_fault(&unpack, MCI_UNPACK_ERROR_LENGTH, 0);
+    unpack = UNPACK_OF("\xc4\x01x");
+    ck_assert_ptr_null(mci_unpack_str_raw(&unpack, 9).data);
+    check_fault(&unpack, MCI_UNPACK_ERROR_TYPE, 0);
+    unpack = UNPACK_OF("\xd9\x05x");
+    ck_assert_ptr_null(mci_unpack_str_raw(&unpack, 9).data);
+    check_fault(&unpack, MCI_UNPACK_ERROR_TRUNCATED, 3);
+}
+END_TEST
+
 START_TEST(nil_bool_and_float_are_read)
 {
     struct mci_unpack unpack =
@@ -275,6 +293,7 @@ int main(void)
     tcase_add_test(bounds, counts_are_compared_before_they_are_believed);
     tcase_add_test(bounds, texts_have_a_bound_and_are_utf8);
     tcase_add_test(bounds, bytes_have_two_bounds);
+    tcase_add_test(bounds, a_str_can_be_had_as_it_is);
     tcase_add_test(bounds, nil_bool_and_float_are_read);
     suite_add_tcase(suite, bounds);
     TCase *faults = tcase_create("faults");
