@@ -43,7 +43,7 @@ PURE = re.compile(
     r"^(schema/.*"
     r"|events/(event_log|record_ring|batcher|history)\w*\.[ch]"
     r"|events/recovery(_reader|_line|_request|_walk)?\.[ch]"
-    r"|subscriber/(cursor|mirror|recovery|index)\w*\.[ch]"
+    r"|subscriber/(cursor|mirror|recovery|index|lint)\w*\.[ch]"
     r"|store/(object|extent|lease|evict|attempt|group)\w*\.[ch])$")
 SOCKETS = re.compile(
     r"^(zmq\.h|poll\.h|netdb\.h|netinet/.*|arpa/.*"

@@ -102,5 +102,6 @@ extern const struct tool_command tool_snapshot;
 extern const struct tool_command tool_status;
 extern const struct tool_command tool_session;
 extern const struct tool_command tool_sessions;
+extern const struct tool_command tool_lint;
 
 #endif

@@ -9,12 +9,12 @@
 #include "tool.h"
 
 static const struct tool_command *const commands[] = {
-    &tool_tail,     &tool_stat,   &tool_decode,  &tool_encode,
-    &tool_index,    &tool_record, &tool_play,    &tool_replay,
-    &tool_snapshot, &tool_status, &tool_session, &tool_sessions,
+    &tool_tail,    &tool_stat,     &tool_decode, &tool_encode,   &tool_index,
+    &tool_record,  &tool_play,     &tool_replay, &tool_snapshot, &tool_status,
+    &tool_session, &tool_sessions, &tool_lint,
 };
 /* Names that the contract of the tools holds and that come later. */
-static const char *const unbuilt[] = {"verify", "lint", NULL};
+static const char *const unbuilt[] = {"verify", NULL};
 
 static const struct tool_program program = {
     .name = "mc-events",

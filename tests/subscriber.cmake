@@ -10,6 +10,12 @@ mc_test(subscriber engine_source
 mc_test(subscriber subscriber SOURCES support/vectors.c
   LINK mc_subscriber mckv-base PkgConfig::ZMQ PkgConfig::JSONC)
 
+# What lint thinks of messages, and the store's own among them.
+if(TARGET mc_lint)
+  mc_test(subscriber lint SOURCES support/vectors.c
+    LINK mc_lint mckv-base PkgConfig::JSONC)
+endif()
+
 # The index, inside and as its readers see it.
 foreach(room index_bounds index_depth index_export index_random index_readers
     index_table)

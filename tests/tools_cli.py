@@ -9,10 +9,10 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "sup
 from tool_case import INTERRUPTS, ToolCase  # noqa: E402
 
 SUBCOMMANDS = ["tail", "stat", "decode", "encode", "index", "record", "play", "replay", "snapshot", "status",
-               "session", "sessions"]
-LISTENING = ["tail", "stat", "record"]
+               "session", "sessions", "lint"]
+LISTENING = ["tail", "stat", "record", "lint"]
 ASKING = ["replay", "snapshot", "status", "session", "sessions"]
-UNBUILT = ["verify", "lint"]
+UNBUILT = ["verify"]
 NOBODY = "tcp://127.0.0.1:9"     # discard: nothing listens there
 
 
@@ -101,7 +101,7 @@ class CommandLine(ToolCase):
 
     def test_a_file_that_is_not_there_is_a_failure_that_names_it(self):
         missing = self.path("missing")
-        for name in ("decode", "encode", "index", "play"):
+        for name in ("decode", "encode", "index", "play", "lint"):
             self.refused(1, [name, missing, "No such file"], name, missing)
         self.refused(1, ["record", "no/such"], "record", self.path("no/such"))
 
