@@ -88,6 +88,19 @@ static enum mc_index_result apply_engine_stored(struct mc_index *index,
                              fields->hashes, fields->hash_count, session);
 }
 
+static enum mc_index_result apply_engine_held(struct mc_index *index,
+                                              struct index_fields *fields)
+{
+    struct mc_index_engine engine = engine_of(fields);
+    enum mc_tier tier = tier_of(fields);
+    struct mc_view session = index_fields_optional(fields, "session");
+    index_fields_hashes(fields, "hashes");
+    return fields->err
+               ? MC_INDEX_INVALID
+               : mc_index_engine_held(index, &engine, tier, fields->hashes,
+                                      fields->hash_count, session);
+}
+
 static enum mc_index_result apply_engine_removed(struct mc_index *index,
                                                  struct index_fields *fields)
 {
@@ -180,6 +193,7 @@ static apply_fn find(struct mc_view name)
         {"cleared", apply_cleared},
         {"source_lost", apply_source_lost},
         {"engine_stored", apply_engine_stored},
+        {"engine_held", apply_engine_held},
         {"engine_removed", apply_engine_removed},
         {"engine_cleared", apply_engine_cleared},
         {"worker_lost", apply_worker_lost},

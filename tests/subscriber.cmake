@@ -22,6 +22,7 @@ foreach(room index_bounds index_depth index_export index_random index_readers
   mc_test(subscriber ${room} SOURCES support/index_check.c
     LINK mc_subscriber mckv-base PkgConfig::ZMQ PkgConfig::JSONC TIMEOUT 300)
 endforeach()
+target_sources(test_index_readers PRIVATE support/index_play.c)
 
 # And beside the plain model: a program that answers scripts.
 add_executable(index_answers support/index_answers.c)

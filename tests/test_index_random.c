@@ -170,6 +170,10 @@ static void change_blocks(struct world *world, const struct step *step,
                                      step->chain, step->len,
                                      text(step->session));
     } else if (roll < 11) {
+        (void)mc_index_engine_held(index, &step->engine, step->tier,
+                                   step->chain, step->len % 4,
+                                   text(step->session));
+    } else if (roll < 12) {
         mc_index_engine_removed(index, &step->engine, step->tier, step->chain,
                                 step->len);
     } else {
@@ -219,14 +223,14 @@ static void run_world(uint64_t seed, bool is_failing)
     for (int i = 0; i < CHANGES; i++) {
         struct step step;
         draw_step(&world, &step);
-        uint64_t roll = draw(&world, 14);
+        uint64_t roll = draw(&world, 15);
         uint64_t other = draw(&world, 12);
         if (is_failing) {
             (void)mci_alloc_fail_at(1 + draw(&world, 6));
         }
-        if (roll < 12) {
+        if (roll < 13) {
             change_blocks(&world, &step, roll);
-        } else if (roll < 13) {
+        } else if (roll < 14) {
             change_owners(&world, &step, other);
         } else {
             keep_block(&world);

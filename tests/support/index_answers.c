@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index_answers [--reimport N] < SCRIPT: answers a script of index operations
- * and questions, one line each. With --reimport the index is exported after
- * every N lines, imported into an empty one and exported again, which must give
- * the same bytes; the script goes on with the imported one. */
+/* index_answers [--reimport N] [--numbered] [--nodes N] [--sessions N] [--heads
+ * N] [--marks N] < SCRIPT: answers a script of index operations and questions,
+ * one line each. With --reimport the index is exported after every N lines,
+ * imported into an empty one and exported again, which must give the same bytes;
+ * the script goes on with the imported one. With --numbered each answer stands
+ * behind the number of its line. The others are bounds of the index. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,8 +76,9 @@ static bool reimport(struct mc_index_script **script)
     return is_same;
 }
 
+/* number 0: not to be told. */
 static bool answer_line(struct mc_index_script *script, const char *line,
-                        size_t len)
+                        size_t len, unsigned long number)
 {
     struct mc_view answer;
     if (mc_index_script_line(script, mc_view_make(line, len), &answer) !=
@@ -83,8 +86,53 @@ static bool answer_line(struct mc_index_script *script, const char *line,
         complain("line", script);
         return false;
     }
+    if (answer.data && number) {
+        (void)printf("%lu ", number);
+    }
     if (answer.data) {
         (void)printf("%.*s\n", (int)answer.len, (const char *)answer.data);
+    }
+    return true;
+}
+
+struct options {
+    unsigned long every;
+    bool is_numbered;
+    struct mc_index_opts bounds;
+};
+
+static bool read_option(struct options *options, const char *name,
+                        const char *value)
+{
+    unsigned long number = strtoul(value, NULL, 10);
+    if (strcmp(name, "--reimport") == 0) {
+        options->every = number;
+    } else if (strcmp(name, "--nodes") == 0) {
+        options->bounds.max_nodes = number;
+    } else if (strcmp(name, "--sessions") == 0) {
+        options->bounds.max_sessions = number;
+    } else if (strcmp(name, "--heads") == 0) {
+        options->bounds.max_heads = (uint32_t)number;
+    } else if (strcmp(name, "--marks") == 0) {
+        options->bounds.max_marks = number;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static bool read_options(int argc, char **argv, struct options *options)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--numbered") == 0) {
+            options->is_numbered = true;
+        } else if (i + 1 == argc ||
+                   !read_option(options, argv[i], argv[i + 1])) {
+            (void)fprintf(stderr, "%s: not understood\n", argv[i]);
+            return false;
+        } else {
+            i++;
+        }
     }
     return true;
 }
@@ -92,11 +140,9 @@ static bool answer_line(struct mc_index_script *script, const char *line,
 int main(int argc, char **argv)
 {
     struct mc_index_script *script = NULL;
-    unsigned long every = 0;
-    if (argc == 3 && strcmp(argv[1], "--reimport") == 0) {
-        every = strtoul(argv[2], NULL, 10);
-    }
-    if (mc_index_script_create(NULL, &script) != MC_OK) {
+    struct options options = {0};
+    if (!read_options(argc, argv, &options) ||
+        mc_index_script_create(&options.bounds, &script) != MC_OK) {
         return 1;
     }
     char *line = NULL;
@@ -105,8 +151,9 @@ int main(int argc, char **argv)
     bool is_good = true;
     for (unsigned long n = 1;
          is_good && (len = getline(&line, &cap, stdin)) > 0; n++) {
-        is_good = answer_line(script, line, (size_t)len);
-        if (is_good && every && n % every == 0) {
+        is_good =
+            answer_line(script, line, (size_t)len, options.is_numbered ? n : 0);
+        if (is_good && options.every && n % options.every == 0) {
             is_good = reimport(&script);
         }
     }

@@ -5,6 +5,7 @@
 usage: index_model.py [SCRIPT.jsonl]          answers each question of the script
        index_model.py --random SEED [N]       writes a random, well-behaved script with its answers
        index_model.py --hostile SEED [N]      the same with streams that contradict themselves
+       index_model.py --held SEED [N]         the same with blocks that engines hold, each for itself
 
 A script is JSON lines: operations ("op") change the index, questions ("q") print one answer line.
 subscriber/mc_index.h says what the words mean. The model favours being obviously right
@@ -19,6 +20,7 @@ Operations
  {"op":"cleared","tenant","backend"}
  {"op":"source_lost","backend"}                 the store's stream can't be trusted any more
  {"op":"engine_stored","tenant","worker","dp_rank","tier","parent"?,"hashes":[...],"session"?}
+ {"op":"engine_held","tenant","worker","dp_rank","tier","hashes":[...],"session"?}    each for itself, no chain
  {"op":"engine_removed","tenant","worker","dp_rank","tier","hashes":[...]}
  {"op":"engine_cleared","tenant","worker","dp_rank"}
  {"op":"worker_lost","worker"}                  all its ranks, tiers and tenants
@@ -195,6 +197,12 @@ class Index:
         if error is None:
             self.advance(tenant, o.get("session"), hashes[-1])
         return error
+
+    def engine_held(self, o):
+        owner = "%s/%d" % (o["worker"], o["dp_rank"])
+        for h in o["hashes"]:
+            self.resident.add((owner, o["tier"], o["tenant"], h))
+            self.advance(o["tenant"], o.get("session"), h)
 
     def engine_removed(self, o):
         owner = "%s/%d" % (o["worker"], o["dp_rank"])
@@ -449,8 +457,30 @@ def hostile_script(seed, count):
             yield dict(q="sessions_of", tenant=t, hash=rng.choice(blocks))
 
 
+def held_script(seed, count):
+    """Either of them, where engines also tell of blocks that they hold, each for itself: those of a tier behind
+    the device, a few at a time, some tagged; before their chain is known, after it, and instead of it."""
+    rng = random.Random(seed)
+    kind = random_script if seed % 2 else hostile_script
+    for line in kind(seed, count):
+        if line.get("op") == "engine_stored" and line["hashes"] and rng.random() < 0.6:
+            held = dict(op="engine_held", tenant=line["tenant"], worker=line["worker"], dp_rank=line["dp_rank"],
+                        tier=rng.choice(["host", "disk", "device", "external"]),
+                        hashes=[rng.choice(line["hashes"]) for _ in range(rng.randint(0, 4))])
+            if "session" in line and rng.random() < 0.5:
+                held["session"] = line["session"]
+            lines = [held, line]
+            if rng.random() < 0.5:
+                lines.reverse()
+            yield lines[0]
+            if rng.random() < 0.6:
+                yield lines[1]
+        else:
+            yield line
+
+
 def main():
-    makers = {"--random": random_script, "--hostile": hostile_script}
+    makers = {"--random": random_script, "--hostile": hostile_script, "--held": held_script}
     if sys.argv[1:2] and sys.argv[1] in makers:
         count = int(sys.argv[3]) if len(sys.argv) > 3 else 400
         for line, answer in run(makers[sys.argv[1]](int(sys.argv[2]), count)):
