@@ -2,8 +2,6 @@
 /* T19, T20b: an index of ten million blocks: what a match costs a block, and
  * what a block costs in memory.
  *
- * Chains of 128 blocks grow sixteen at a time, 64 of them by turns, told by the
- * engines of 256 workers with a session each; the store holds every block too.
  * The peer looks hashes up in a bare table of ten million entries, sixteen at a
  * time, each fetched ahead. */
 #include <stdio.h>
@@ -13,13 +11,8 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "mc_index.h"
+#include "big_index.h"
 
-#define BLOCKS (10u * 1000 * 1000)
-#define DEPTH 128u
-#define CHAINS (BLOCKS / DEPTH)
-#define TURN 16u
-#define BY_TURNS 64u
 #define WINDOW 16u
 #define TABLE_SIZE (1u << 24)
 
@@ -35,19 +28,6 @@ struct big {
     uint64_t random;
     uint64_t memory; /* bytes resident before the index */
 };
-
-static uint64_t mix(uint64_t x)
-{
-    x += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
-}
-
-static uint64_t block_of(uint64_t chain, uint64_t depth)
-{
-    return mix(chain * DEPTH + depth);
-}
 
 static uint64_t resident_bytes(void)
 {
@@ -65,55 +45,13 @@ static uint64_t resident_bytes(void)
 
 /* ---- building ---------------------------------------------------------- */
 
-static bool add_turn(struct mc_index *index, uint64_t chain, uint64_t depth)
-{
-    uint64_t hashes[TURN];
-    uint64_t parent = block_of(chain, depth - 1);
-    char worker[16];
-    char session[24];
-    (void)snprintf(worker, sizeof worker, "w%u", (unsigned)(chain % 256));
-    (void)snprintf(session, sizeof session, "conv-%u", (unsigned)chain);
-    const struct mc_index_engine engine = {mc_view_str("default"),
-                                           mc_view_str(worker), 0};
-    for (uint64_t i = 0; i < TURN; i++) {
-        char key[24];
-        hashes[i] = block_of(chain, depth + i);
-        int len =
-            snprintf(key, sizeof key, "%llu", (unsigned long long)hashes[i]);
-        if (mc_index_stored(index, engine.tenant, mc_view_str("n1"),
-                            mc_view_make(key, (size_t)len), mc_view_str("cpu"),
-                            mc_view_make(NULL, 0)) != MC_INDEX_APPLIED) {
-            return false;
-        }
-    }
-    return mc_index_engine_stored(index, &engine, MC_TIER_DEVICE,
-                                  depth ? &parent : NULL, hashes, TURN,
-                                  mc_view_str(session)) == MC_INDEX_APPLIED;
-}
-
-static bool fill_index(struct mc_index *index)
-{
-    for (uint64_t first = 0; first < CHAINS; first += BY_TURNS) {
-        for (uint64_t depth = 0; depth < DEPTH; depth += TURN) {
-            for (uint64_t i = 0; i < BY_TURNS && first + i < CHAINS; i++) {
-                if (!add_turn(index, first + i, depth)) {
-                    return false;
-                }
-            }
-        }
-    }
-    return true;
-}
-
 static bool make_index(struct big *big)
 {
-    struct mc_index_opts opts = {.block_bytes = 4096};
     big->memory = resident_bytes();
-    return mc_key_layout_parse(mc_view_str("u64"), mc_view_str(""),
-                               &opts.layout) == MC_OK &&
-           mc_index_create(&opts, &big->index) == MC_OK &&
+    big->index = big_make();
+    return big->index &&
            mc_index_reader_create(big->index, &big->reader) == MC_OK &&
-           fill_index(big->index);
+           big_fill(big->index);
 }
 
 static bool make_table(struct big *big)

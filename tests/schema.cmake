@@ -5,6 +5,8 @@ mc_test(schema event_read
 mc_test(schema event_faults
   SOURCES support/vectors.c support/event_outcome.c
   LINK mc_schema mckv-base PkgConfig::JSONC TIMEOUT 600)
+mc_test(schema event_peer SOURCES support/vectors.c support/event_peer.c
+  LINK mc_schema mckv-base PkgConfig::JSONC PkgConfig::MSGPACK TIMEOUT 300)
 mc_test(schema event_write SOURCES support/vectors.c
   LINK mckv-base PkgConfig::JSONC)
 mc_test(schema engine_event SOURCES support/vectors.c

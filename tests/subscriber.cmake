@@ -17,7 +17,7 @@ if(TARGET mc_lint)
 endif()
 
 # The index, inside and as its readers see it.
-foreach(room index_bounds index_depth index_export index_random index_readers
+foreach(room known_events index_bounds index_depth index_export index_random index_readers
     index_table)
   mc_test(subscriber ${room} SOURCES support/index_check.c
     LINK mc_subscriber mckv-base PkgConfig::ZMQ PkgConfig::JSONC TIMEOUT 300)
