@@ -5,9 +5,10 @@ what a strict reader makes of each, said by hand. Bytes are python3-msgpack's.
 
     engine_rows.py > tests/data/vectors/engine.json
 
-A name says whose form it is and since or until which version. A row's `expect`
-is the text that test_engine_event.c makes of what was read: a line for the
-message and one per event. In bad rows MARK stands where the fault is.
+A name says whose form it is and since or until which version, or with which
+change of theirs. A row's `expect` is the text that test_engine_event.c makes of
+what was read: a line for the message and one per event. In bad rows MARK stands
+where the fault is.
 """
 import json
 import struct
@@ -75,14 +76,14 @@ form("sglang-array",
      header(rank="-", count=2),
      "stored hashes=fffffffffffffffe parent=fffffffffffffffe tokens=2 size=2",
      "removed hashes=fffffffffffffffe")
-form("sglang-array-metadata-at-7",
+form("sglang-37482-array-metadata-at-7",
      batch(["BlockStored", [5], None, [1], 1, None, "CPU_PINNED",
             {"cache_salt": "pepper", "session_id": "agent-7"}],
            ["BlockStored", [6], 5, [1], 1, None, "GPU", {}]),
      header(count=2),
      "stored hashes=5 tokens=1 size=1 medium=CPU_PINNED session=agent-7 "
      "salt=pepper", "stored hashes=6 parent=5 tokens=1 size=1 medium=GPU")
-form("sglang-array-metadata-of-more",
+form("sglang-37482-array-metadata-of-more",
      batch(["BlockStored", [5], None, [1], 1, None, None,
             {"session_id": "s", "block_hashes": 7, "new": {"deep": [1]}}]),
      header(), "stored hashes=5 tokens=1 size=1 session=s")
@@ -121,7 +122,7 @@ form("vllm-0.26-map-bytes-hma",
      header(rank="3"),
      "stored hashes=191a1b1c1d1e1f20 parent=191a1b1c1d1e1f20 tokens=2 size=2 "
      "group=0 lora_id=4 medium=GPU lora=a kind=full_attention")
-form("vllm-main-map-session",
+form("vllm-51381-map-session",
      batch(stored(medium="GPU", locality="LOCAL", ownership="x",
                   session_id="agent-7"),
            {"type": "BlockRemoved", "block_hashes": [5], "medium": "CPU",
@@ -143,6 +144,24 @@ form("sglang-map-eagle-pairs",
      batch(stored(token_ids=[[1, 2], [2, 3]], medium="GPU",
                   session_id="", cache_salt="s", format="dynamo"), rank=None),
      header(rank="-"), STORED + " pairs medium=GPU salt=s")
+form("sglang-39991-map-namespaced",
+     batch(stored(block_hashes=[NEGATIVE, 6], parent_block_hash=NEGATIVE,
+                  medium="GPU", session_id="agent-7", cache_salt="s",
+                  lora_name="a", format="dynamo",
+                  namespaced_block_hashes=[NEGATIVE, 6],
+                  namespaced_parent_block_hash=None),
+           {"type": "BlockRemoved", "block_hashes": [6], "medium": "CPU",
+            "namespaced_block_hashes": [6]}),
+     header(count=2),
+     "stored hashes=fffffffffffffffe,6 parent=fffffffffffffffe tokens=2 "
+     "size=2 medium=GPU lora=a session=agent-7 salt=s",
+     "removed hashes=6 medium=CPU")
+form("vllm-0.26-map-hma-without-group",
+     batch(stored(medium="GPU", kv_cache_spec_kind="mamba", group_idx=None),
+           {"type": "BlockRemoved", "block_hashes": [5], "medium": "GPU",
+            "group_idx": 2}),
+     header(count=2), STORED + " medium=GPU kind=mamba",
+     "removed hashes=5 group=2 medium=GPU")
 form("tokens-nil-or-left-out",
      batch({"type": "BlockStored", "parent_block_hash": None,
             "block_hashes": [5]}, stored(token_ids=None, block_size=None)),
