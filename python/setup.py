@@ -72,7 +72,7 @@ class ByCMake(build_ext):
 
 setup(
     version=version(),
-    packages=["mckv", "mooncake"],
+    packages=["mckv", "mckv.structured", "mooncake"],
     package_data={"mckv": ["*.pyi", "py.typed"], "mooncake": ["*.pyi", "py.typed"]},
     # What makes the wheel one of this machine and this Python.
     ext_modules=[Extension("mckv._store", sources=[])],

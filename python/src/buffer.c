@@ -9,33 +9,47 @@
 struct mcp_buffer {
     PyObject_HEAD struct mcp_store *store;
     struct mc_buffer buffer;
+    struct mc_local_buffer *held;
+    uint64_t forks;
 };
 
-PyObject *mcp_buffer_new(struct mcp_store *store,
-                         const struct mc_buffer *buffer)
+/* To the client that it is of, if that is open. In the child of a fork nothing is
+ * given back. */
+static void give_back(struct mcp_store *store, struct mc_buffer *buffer,
+                      struct mc_local_buffer *held)
+{
+    struct mc_client *client = NULL;
+    if (mcp_store_enter(store, &client) == 0) {
+        if (mcp_is_of_client(client, held)) {
+            mc_client_release_buffer(client, buffer);
+        }
+        mcp_store_leave(store);
+    }
+    mc_local_buffer_release(held);
+}
+
+PyObject *mcp_buffer_new(struct mcp_store *store, struct mc_buffer *buffer,
+                         struct mc_local_buffer *held)
 {
     struct mcp_buffer *handle =
         PyObject_New(struct mcp_buffer, &mcp_buffer_type);
     if (!handle) {
-        struct mc_buffer unused = *buffer;
-        int code = 0;
-        MCP_STORE_CALL(store, code,
-                       (mc_client_release_buffer(client, &unused), 0));
+        give_back(store, buffer, held);
         return NULL;
     }
     Py_INCREF(store);
     handle->store = store;
     handle->buffer = *buffer;
+    handle->held = held;
+    handle->forks = mcp_forks();
     return (PyObject *)handle;
 }
 
 static void buffer_free(PyObject *object)
 {
     struct mcp_buffer *handle = (struct mcp_buffer *)object;
-    struct mc_client *client = NULL;
-    if (mcp_store_enter(handle->store, &client) == 0) {
-        mc_client_release_buffer(client, &handle->buffer);
-        mcp_store_leave(handle->store);
+    if (handle->forks == mcp_forks()) {
+        give_back(handle->store, &handle->buffer, handle->held);
     }
     Py_DECREF(handle->store);
     PyObject_Free(object);

@@ -92,6 +92,16 @@ PyObject *mcp_get_batch(PyObject *self, PyObject *arguments, PyObject *keywords)
 
 /* ---- into the local buffer ------------------------------------------------------------ */
 
+static int get_held(struct mc_client *client, struct mc_view key,
+                    struct mc_buffer *buffer, struct mc_local_buffer **held)
+{
+    int code = mc_client_get_buffer(client, key, buffer);
+    if (code == 0) {
+        *held = mc_client_hold_local_buffer(client);
+    }
+    return code;
+}
+
 PyObject *mcp_get_buffer(PyObject *self, PyObject *arguments,
                          PyObject *keywords)
 {
@@ -101,12 +111,13 @@ PyObject *mcp_get_buffer(PyObject *self, PyObject *arguments,
     PyObject *object = NULL;
     struct mc_view key;
     struct mc_buffer buffer = {.data = NULL};
+    struct mc_local_buffer *held = NULL;
     int code = 0;
     bool is_read =
         PyArg_ParseTupleAndKeywords(arguments, keywords, "O", names, &object) &&
         mcp_args_key(&args, object, &key);
     if (is_read) {
-        MCP_STORE_CALL(store, code, mc_client_get_buffer(client, key, &buffer));
+        MCP_STORE_CALL(store, code, get_held(client, key, &buffer, &held));
     }
     mcp_args_free(&args);
     if (!is_read) {
@@ -115,17 +126,18 @@ PyObject *mcp_get_buffer(PyObject *self, PyObject *arguments,
     if (code != 0) {
         Py_RETURN_NONE;
     }
-    return mcp_buffer_new(store, &buffer);
+    return mcp_buffer_new(store, &buffer, held);
 }
 
 static PyObject *as_buffer_list(struct mcp_store *store,
-                                struct mc_buffer *buffers, size_t count)
+                                struct mc_buffer *buffers, size_t count,
+                                struct mc_local_buffer *held)
 {
     PyObject *list = PyList_New((Py_ssize_t)count);
     for (size_t i = 0; i < count; i++) {
         PyObject *item = NULL;
         if (buffers[i].owner) {
-            item = mcp_buffer_new(store, &buffers[i]);
+            item = mcp_buffer_new(store, &buffers[i], held);
         } else {
             Py_INCREF(Py_None);
             item = Py_None;
@@ -140,6 +152,21 @@ static PyObject *as_buffer_list(struct mcp_store *store,
     return list;
 }
 
+/* Held once for each that was had. */
+static int get_all_held(struct mc_client *client, const struct mcp_views *keys,
+                        struct mc_buffer *buffers, int64_t *results,
+                        struct mc_local_buffer **held)
+{
+    int code = mc_client_batch_get_buffer(client, keys->at, keys->count,
+                                          buffers, results);
+    for (size_t i = 0; i < keys->count; i++) {
+        if (buffers[i].owner) {
+            *held = mc_client_hold_local_buffer(client);
+        }
+    }
+    return code;
+}
+
 PyObject *mcp_batch_get_buffer(PyObject *self, PyObject *arguments,
                                PyObject *keywords)
 {
@@ -150,6 +177,7 @@ PyObject *mcp_batch_get_buffer(PyObject *self, PyObject *arguments,
     PyObject *list = NULL;
     struct mcp_views keys = {NULL, 0};
     struct mc_buffer *buffers = NULL;
+    struct mc_local_buffer *held = NULL;
     int64_t *results = NULL;
     int code = 0;
     bool is_read =
@@ -162,9 +190,8 @@ PyObject *mcp_batch_get_buffer(PyObject *self, PyObject *arguments,
     }
     if (is_read) {
         MCP_STORE_CALL(store, code,
-                       mc_client_batch_get_buffer(client, keys.at, keys.count,
-                                                  buffers, results));
-        list = as_buffer_list(store, buffers, keys.count);
+                       get_all_held(client, &keys, buffers, results, &held));
+        list = as_buffer_list(store, buffers, keys.count, held);
     }
     mcp_args_free(&args);
     return list;

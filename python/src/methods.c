@@ -159,4 +159,8 @@ PyMethodDef mcp_store_methods[] = {
     {"unregister_buffer", FN(mcp_unregister_buffer), WITH_KEYWORDS,
      "unregister_buffer($self, buffer_ptr)\n--\n\nWaits for calls that use "
      "it." CODE},
+    {"_take_lease", FN(mcp_take_lease), WITH_KEYWORDS,
+     "A Lease of so many bytes, or a code; of memory of its own, if is_own."},
+    {"_local_buffer_bytes", FN(mcp_local_buffer_bytes), WITH_KEYWORDS,
+     "The size of the local buffer, or a code."},
     {NULL, NULL, 0, NULL}};

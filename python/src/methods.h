@@ -60,6 +60,8 @@ MCP_METHOD(mcp_remove_by_regex)
 MCP_METHOD(mcp_remove_all)
 MCP_METHOD(mcp_register_buffer)
 MCP_METHOD(mcp_unregister_buffer)
+MCP_METHOD(mcp_take_lease)
+MCP_METHOD(mcp_local_buffer_bytes)
 
 PyObject *mcp_store_open(struct mcp_store *store, PyObject *args);
 #endif

@@ -80,7 +80,8 @@ PyMODINIT_FUNC PyInit__store(void)
     }
     if (!add_type(module, "Store", &mcp_store_type) ||
         !add_type(module, "BufferHandle", &mcp_buffer_type) ||
-        !add_codes(module) || !close_at_exit(module)) {
+        !add_type(module, "Lease", &mcp_lease_type) || !add_codes(module) ||
+        !close_at_exit(module)) {
         Py_DECREF(module);
         return NULL;
     }

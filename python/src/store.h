@@ -34,6 +34,7 @@ struct mcp_store {
 
 extern PyTypeObject mcp_store_type;
 extern PyTypeObject mcp_buffer_type;
+extern PyTypeObject mcp_lease_type;
 extern PyMethodDef mcp_store_methods[];
 
 /* How often this process is a child of a fork. */
@@ -71,9 +72,14 @@ PyObject *mcp_answer_list(struct mcp_args *args, bool is_read, int code,
 
 /* ---- a buffer --------------------------------------------------------------- */
 
-/* Memory of the store's local buffer, which is given back with the object. */
-PyObject *mcp_buffer_new(struct mcp_store *store,
-                         const struct mc_buffer *buffer);
+/* Memory of the store's local buffer, which is given back with the object; held, one
+ * count of it, is the object's, also on failure: the bytes are there as long as
+ * somebody looks at them, whoever closes the store. */
+PyObject *mcp_buffer_new(struct mcp_store *store, struct mc_buffer *buffer,
+                         struct mc_local_buffer *held);
+/* Whether a client is the one whose local buffer is held: a store may have been set
+ * up again since. */
+bool mcp_is_of_client(struct mc_client *client, struct mc_local_buffer *held);
 /* Mapped files; without the interpreter's lock, after the client is closed. */
 void mcp_mappings_drop(struct mcp_store *store);
 #endif
