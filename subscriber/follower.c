@@ -5,25 +5,77 @@
 
 #include "mci_alloc.h"
 #include "mci_bytes.h"
+#include "mirror_past.h"
 
 /* Backends are interned one by one and let go only with the source's entries;
  * a stream that makes up ever more of them is dropped here. */
 #define BACKENDS_MAX 4096
 
+/* An engine's live messages wait for what is fetched, so not for long. */
+#define ENGINE_PATIENCE_NS (2 * RECOVERY_NS_PER_S)
+#define KEPT_BYTES_MAX ((size_t)16 << 20)
+
+static bool can_begin(const struct mc_source_opts *source,
+                      const struct follower *follower)
+{
+    bool is_ours = source->begin == MC_BEGIN_NOW || follower->recovery;
+    return is_ours && (source->begin != MC_BEGIN_SNAPSHOT || !follower->engine);
+}
+
+static enum mc_err init_recovery(struct follower *follower,
+                                 const struct follower_opts *opts)
+{
+    const struct mc_source_opts *source = opts->source;
+    uint64_t patience_ns = opts->patience_ns;
+    if (!follower->engine && !follower->mirror) {
+        return MC_ERR_INVALID_PARAMS;
+    }
+    follower->recovery = mci_alloc(sizeof *follower->recovery);
+    if (!follower->recovery) {
+        return MC_ERR_NOMEM;
+    }
+    if (patience_ns == 0 && follower->engine) {
+        patience_ns = ENGINE_PATIENCE_NS;
+    }
+    recovery_init(follower->recovery, patience_ns, opts->seed);
+    follower_go_by_number(follower, follower->engine != NULL ||
+                                        source->begin == MC_BEGIN_SEQ);
+    if (source->begin == MC_BEGIN_SNAPSHOT && !follower->engine) {
+        recovery_begin_snapshot(follower->recovery);
+    } else if (source->begin == MC_BEGIN_SEQ) {
+        recovery_begin_replay(follower->recovery, source->begin_seq);
+    }
+    return MC_OK;
+}
+
+static enum mc_err init_parts(struct follower *follower,
+                              const struct follower_opts *opts)
+{
+    const struct mc_source_opts *source = opts->source;
+    enum mc_err err = MC_OK;
+    if (source && source->profile == MC_PROFILE_ENGINE) {
+        err = engine_source_create(source, &follower->engine);
+    } else if (opts->max_mirror_entries > 0) {
+        err = mirror_create(opts->max_mirror_entries, opts->seed,
+                            &follower->mirror);
+    }
+    if (err == MC_OK && source && source->recovery_endpoint) {
+        err = init_recovery(follower, opts);
+    }
+    if (err == MC_OK && source && !can_begin(source, follower)) {
+        err = MC_ERR_INVALID_PARAMS;
+    }
+    return err;
+}
+
 enum mc_err follower_init(struct follower *follower,
-                          const struct mc_source_opts *source,
-                          uint64_t max_mirror_entries, uint64_t seed)
+                          const struct follower_opts *opts)
 {
     memset(follower, 0, sizeof *follower);
     cursor_init(&follower->cursor);
-    follower->backends.seed = seed;
-    if (source && source->profile == MC_PROFILE_ENGINE) {
-        return engine_source_create(source, &follower->engine);
-    }
-    if (max_mirror_entries == 0) {
-        return MC_OK;
-    }
-    return mirror_create(max_mirror_entries, seed, &follower->mirror);
+    kept_init(&follower->kept, KEPT_BYTES_MAX);
+    follower->backends.seed = opts->seed;
+    return init_parts(follower, opts);
 }
 
 void follower_fini(struct follower *follower)
@@ -32,7 +84,37 @@ void follower_fini(struct follower *follower)
     engine_source_destroy(follower->engine);
     name_pool_fini(&follower->backends);
     follower_forget_held(follower);
+    if (follower->recovery) {
+        kept_empty(&follower->kept);
+    }
+    mci_free(follower->recovery);
 }
+
+/* ---- recovering -------------------------------------------------------- */
+
+void follower_go_by_number(struct follower *follower, bool is_by_number)
+{
+    struct recovery *recovery = follower->recovery;
+    if (!recovery || (recovery->is_by_number && recovery->is_active)) {
+        return; /* after what is being fetched */
+    }
+    recovery->is_by_number = is_by_number;
+    follower->cursor.keeps_losses = !is_by_number;
+}
+
+bool follower_was_told(const struct follower *follower,
+                       const struct cursor_finding *finding)
+{
+    return follower->recovery && follower->recovery->is_by_number &&
+           finding->to_seq > 0 && finding->to_seq <= follower->told_seq;
+}
+
+bool follower_was_refused(const struct follower *follower, uint64_t seq)
+{
+    return follower->refused_seq > 0 && follower->refused_seq == seq;
+}
+
+/* ---- applying ---------------------------------------------------------- */
 
 static enum mc_err know_backend(struct follower *follower,
                                 struct mc_view backend_id)
@@ -47,7 +129,7 @@ static enum mc_err know_backend(struct follower *follower,
     return name_pool_hold(&follower->backends, backend_id, &name);
 }
 
-static struct mirror_event mirror_event_of(const struct mc_event *event)
+struct mirror_event follower_mirror_event(const struct mc_event *event)
 {
     return (struct mirror_event){
         .tenant_id = event->tenant_id,
@@ -67,7 +149,7 @@ static enum mc_err mirror_apply(struct follower *follower,
     if (!follower->mirror) {
         return MC_OK;
     }
-    struct mirror_event what = mirror_event_of(event);
+    struct mirror_event what = follower_mirror_event(event);
     enum mirror_change change = MIRROR_ADDED;
     enum mc_err err = MC_OK;
     if (event->type == MC_EVENT_STORED) {
@@ -127,6 +209,19 @@ static bool note_applied(struct follower *follower, enum mc_event_type type,
     return is_news;
 }
 
+enum mc_err follower_index(struct follower *follower,
+                           const struct index_sink *sink,
+                           const struct mc_event *event, enum follower_way way,
+                           bool *is_full_out)
+{
+    bool is_full = sink->stored && !index_apply(sink, event, way);
+    if (is_full && event->type == MC_EVENT_REMOVED) {
+        return MC_ERR_NOMEM; /* it would go on to say that the block is there */
+    }
+    *is_full_out = note_applied(follower, event->type, is_full);
+    return MC_OK;
+}
+
 enum mc_err follower_apply(struct follower *follower,
                            const struct index_sink *sink,
                            const struct mc_event *event, enum follower_way way,
@@ -140,12 +235,7 @@ enum mc_err follower_apply(struct follower *follower,
     if (err != MC_OK) {
         return err;
     }
-    bool is_full = sink->stored && !index_apply(sink, event, way);
-    if (is_full && event->type == MC_EVENT_REMOVED) {
-        return MC_ERR_NOMEM; /* it would go on to say that the block is there */
-    }
-    *is_full_out = note_applied(follower, event->type, is_full);
-    return MC_OK;
+    return follower_index(follower, sink, event, way, is_full_out);
 }
 
 enum mc_err follower_apply_engine(struct follower *follower,
@@ -228,6 +318,26 @@ static void publish(_Atomic uint64_t *counter, uint64_t value)
     atomic_store_explicit(counter, value, memory_order_relaxed);
 }
 
+static void publish_recovery(struct follower *follower)
+{
+    struct follower_counters *counters = &follower->counters;
+    const struct recovery *recovery = follower->recovery;
+    publish(&counters->is_recovering, recovery->is_active);
+    publish(&counters->recoveries, recovery->counters.recoveries);
+    publish(&counters->by_replay, recovery->counters.by_replay);
+    publish(&counters->by_snapshot, recovery->counters.by_snapshot);
+    publish(&counters->requests, recovery->counters.requests);
+    publish(&counters->replays, recovery->counters.replays);
+    publish(&counters->snapshots, recovery->counters.snapshots);
+    publish(&counters->statuses, recovery->counters.statuses);
+    publish(&counters->refetched, recovery->counters.refetched);
+    publish(&counters->covered, recovery->counters.covered);
+    publish(&counters->rows, recovery->counters.rows);
+    publish(&counters->failures, recovery->counters.failures);
+    publish(&counters->mirror_graves,
+            follower->mirror ? mirror_graves(follower->mirror) : 0);
+}
+
 void follower_publish(struct follower *follower)
 {
     struct follower_counters *counters = &follower->counters;
@@ -246,6 +356,9 @@ void follower_publish(struct follower *follower)
     publish(&counters->restarts, cursor->restarts);
     publish(&counters->mirror_entries,
             follower->mirror ? mirror_count(follower->mirror) : 0);
+    if (follower->recovery) {
+        publish_recovery(follower);
+    }
 }
 
 static uint64_t seen(const _Atomic uint64_t *counter)
@@ -285,4 +398,18 @@ void follower_stats(const struct follower *follower,
     }
     stats_out->contradictions = seen(&counters->contradictions);
     stats_out->mirror_entries = seen(&counters->mirror_entries);
+    stats_out->deliveries = seen(&counters->deliveries);
+    stats_out->is_recovering = seen(&counters->is_recovering) != 0;
+    stats_out->recoveries = seen(&counters->recoveries);
+    stats_out->recoveries_by_replay = seen(&counters->by_replay);
+    stats_out->recoveries_by_snapshot = seen(&counters->by_snapshot);
+    stats_out->requests = seen(&counters->requests);
+    stats_out->replays_asked = seen(&counters->replays);
+    stats_out->snapshots_asked = seen(&counters->snapshots);
+    stats_out->statuses_asked = seen(&counters->statuses);
+    stats_out->refetched_ids = seen(&counters->refetched);
+    stats_out->covered_ids = seen(&counters->covered);
+    stats_out->snapshot_rows = seen(&counters->rows);
+    stats_out->failed_requests = seen(&counters->failures);
+    stats_out->tombstones = seen(&counters->mirror_graves);
 }

@@ -12,27 +12,12 @@
 
 #include "cursor.h"
 #include "engine_source.h"
+#include "index_sink.h"
+#include "kept.h"
 #include "mc_subscriber.h"
 #include "mirror.h"
 #include "name_pool.h"
-
-/* Where events go beside the mirror; the session index, outside of tests. NULL
- * ctx and functions: nowhere. They answer false where the index had no room or
- * memory: it then misses a block, or after `removed` holds one that is gone. */
-struct index_sink {
-    void *ctx;
-    bool (*stored)(void *ctx, const struct mc_event *event);
-    bool (*replaced)(void *ctx, const struct mc_event *event);
-    bool (*removed)(void *ctx, const struct mc_event *event);
-    void (*cleared)(void *ctx, const struct mc_event *event);
-    void (*lost)(void *ctx, struct mc_view backend_id);
-    /* Events of engines. */
-    bool (*blocks_stored)(void *ctx, const struct mc_index_engine *engine,
-                          const struct engine_blocks *blocks);
-    bool (*blocks_removed)(void *ctx, const struct mc_index_engine *engine,
-                           const struct engine_blocks *blocks);
-    void (*blocks_cleared)(void *ctx, const struct mc_index_engine *engine);
-};
+#include "source_recovery.h"
 
 /* Written by the delivering thread alone, read by any: relaxed loads and
  * stores. What the cursor counts is copied in by follower_publish. */
@@ -63,6 +48,20 @@ struct follower_counters {
     _Atomic uint64_t refused_ids;
     _Atomic uint64_t restarts;
     _Atomic uint64_t mirror_entries;
+    _Atomic uint64_t is_recovering;
+    _Atomic uint64_t mirror_graves;
+    _Atomic uint64_t recoveries;
+    _Atomic uint64_t by_replay;
+    _Atomic uint64_t by_snapshot;
+    _Atomic uint64_t requests;
+    _Atomic uint64_t replays;
+    _Atomic uint64_t snapshots;
+    _Atomic uint64_t statuses;
+    _Atomic uint64_t refetched;
+    _Atomic uint64_t covered;
+    _Atomic uint64_t rows;
+    _Atomic uint64_t failures;
+    _Atomic uint64_t deliveries;
 };
 
 /* A message that waits for the next one to confirm it, copied. */
@@ -77,9 +76,13 @@ struct follower {
     struct engine_source *engine; /* NULL: it is a store */
     struct name_pool backends;
     struct held_message held;
-    bool is_dirty;      /* something was applied since it was dropped */
-    bool knows_all;     /* nothing the publisher ever said is missing */
-    bool is_index_full; /* told already */
+    struct recovery *recovery; /* NULL: what is lost stays lost */
+    struct kept kept;          /* by number: what came after a gap */
+    uint64_t told_seq;    /* by number: the loss of those up to it was told */
+    uint64_t refused_seq; /* by number: was refused, and is fetched once */
+    bool is_dirty;        /* something was applied since it was dropped */
+    bool knows_all;       /* nothing the publisher ever said is missing */
+    bool is_index_full;   /* told already */
     struct follower_counters counters;
 };
 
@@ -89,12 +92,17 @@ static inline void follower_count(_Atomic uint64_t *counter, uint64_t more)
     atomic_store_explicit(counter, now + more, memory_order_relaxed);
 }
 
-/* max_mirror_entries 0: no mirror, and an engine has none; source NULL: a store
- * like any. Errors: MC_ERR_INVALID_PARAMS (names of an engine), MC_ERR_NOMEM. */
+struct follower_opts {
+    const struct mc_source_opts *source; /* NULL: a store like any */
+    uint64_t max_mirror_entries; /* 0: no mirror, and an engine has none */
+    uint64_t seed;
+    uint64_t patience_ns; /* with answers; 0: the default */
+};
+
+/* Errors: MC_ERR_INVALID_PARAMS (names of an engine; a store that is to recover
+ * without a mirror; a beginning that cannot be), MC_ERR_NOMEM. */
 MC_CHECK_RESULT enum mc_err follower_init(struct follower *follower,
-                                          const struct mc_source_opts *source,
-                                          uint64_t max_mirror_entries,
-                                          uint64_t seed);
+                                          const struct follower_opts *opts);
 void follower_fini(struct follower *follower);
 
 enum follower_way {
@@ -113,6 +121,16 @@ MC_CHECK_RESULT enum mc_err follower_apply(struct follower *follower,
                                            enum follower_way way,
                                            bool *is_full_out);
 
+/* Only the index and the counters of that. */
+MC_CHECK_RESULT enum mc_err follower_index(struct follower *follower,
+                                           const struct index_sink *sink,
+                                           const struct mc_event *event,
+                                           enum follower_way way,
+                                           bool *is_full_out);
+
+/* An event as the mirror takes it. */
+struct mirror_event follower_mirror_event(const struct mc_event *event);
+
 /* The same for an event of an engine. Errors: MC_ERR_BUFFER_OVERFLOW (ranks),
  * MC_ERR_NOMEM. */
 MC_CHECK_RESULT enum mc_err
@@ -122,6 +140,19 @@ follower_apply_engine(struct follower *follower, const struct index_sink *sink,
 
 /* Lets go of all that the source holds; false if that is nothing. */
 bool follower_drop(struct follower *follower, const struct index_sink *sink);
+
+/* It recovers by ids. */
+static inline bool follower_has_ids(const struct follower *follower)
+{
+    return follower->recovery && !follower->recovery->is_by_number;
+}
+/* Whether it recovers by number from here on. */
+void follower_go_by_number(struct follower *follower, bool is_by_number);
+/* Whether the gap was said when it was found. */
+bool follower_was_told(const struct follower *follower,
+                       const struct cursor_finding *finding);
+/* Whether a message that is refused was so before. */
+bool follower_was_refused(const struct follower *follower, uint64_t seq);
 
 /* Copies a message of three frames to be held. Errors: MC_ERR_NOMEM. */
 MC_CHECK_RESULT enum mc_err follower_hold(struct follower *follower,

@@ -17,6 +17,22 @@
  * is told as degraded alone; if it did hold something, the next number shows.
  * stale is told only where there was something to lose since the last time.
  *
+ * With a recovery endpoint the source asks there for what it missed or could not
+ * read: for a replay first, for a snapshot where the replay has it not. Events go
+ * on being delivered as they come; what is fetched is applied by its ids. The
+ * caller hears differences against what it was told, so that stored and removed
+ * of a key and medium alternate at all times, and recovered when everything is
+ * in its place: mirror and index then are what the store was at the last id. One
+ * fault makes one recovery; more that happen meanwhile are part of it. Where the
+ * server does not answer, or not well, that is told once as degraded, and it is
+ * asked again after a pause that grows from a quarter of a second to at most 30
+ * seconds; entries stay meanwhile. stale is told only where another run of the
+ * publisher begins, or what is held does not fit. After a new connection the
+ * server is asked where the stream stands, so that the loss of its last messages
+ * is seen too. A source whose events have no epoch, and an engine, recover by
+ * sequence number: what comes after a gap waits, up to 16 MiB, until a replay has
+ * brought what is before it; what the replay does not bring means stale.
+ *
  * Threads: a thread of the subscriber reads the sockets. Events are delivered
  * either on the thread that calls mc_subscriber_poll or _next (default), or on
  * the subscriber's own (opts.own_thread), where they may run before
@@ -45,10 +61,24 @@ enum mc_signal_type {
     MC_SIGNAL_RECOVERED = 2, /* what was missed has been made good */
     MC_SIGNAL_EPOCH = 3,     /* a publisher is followed from here on: at the
                                 first event, and whenever it is a new one */
-    MC_SIGNAL_DEGRADED = 4,  /* a message or event was refused */
+    MC_SIGNAL_DEGRADED = 4,  /* what is held may be wrong: see cause */
     MC_SIGNAL_STALE = 5      /* the source's entries are gone; starting again */
 };
 const char *mc_signal_name(enum mc_signal_type type); /* "gap" ... */
+
+enum mc_degraded_cause {
+    MC_DEGRADED_NONE = 0,
+    MC_DEGRADED_REFUSED,    /* a message or event: see reason, offset, seq */
+    MC_DEGRADED_INDEX_FULL, /* the index refused a block, told once until the
+                               source starts again */
+    /* These once in a recovery; it goes on trying. */
+    MC_DEGRADED_UNANSWERED, /* the recovery server did not answer, or not this */
+    MC_DEGRADED_BAD_ANSWER, /* it answered what cannot be read or be true */
+    MC_DEGRADED_OVERTAKEN,  /* changes were lost, or too many to remember,
+                               faster than snapshots came */
+    MC_DEGRADED_NO_ROOM     /* what is held does not fit: out of memory, or over
+                               max_mirror_entries */
+};
 
 struct mc_signal {
     enum mc_signal_type type;
@@ -60,13 +90,20 @@ struct mc_signal {
     uint64_t from_seq; /* gap: sequence numbers from..to were missed; 0..0:
                                the ids alone show it */
     uint64_t to_seq;
-    uint64_t epoch;             /* epoch: the new one, 0: it stamps none */
-    bool by_snapshot;           /* recovered: by snapshot and not by replay */
-    enum mc_event_error reason; /* degraded: why; MC_EVENT_OK: the index is
-                                   full and refused a block, told once until
-                                   the source starts again */
+    uint64_t epoch;   /* epoch: the new one, 0: it stamps none */
+    bool by_snapshot; /* recovered: by snapshot and not by replay */
+    enum mc_degraded_cause cause;
+    enum mc_event_error reason; /* degraded, refused: by which rule */
     uint32_t offset;            /* degraded: where in the payload */
     uint64_t seq;               /* message in which it was noticed, 0 if none */
+};
+/* Of a degraded one: the name of the rule, or of the cause ("unanswered" ...). */
+const char *mc_signal_reason(const struct mc_signal *signal);
+
+enum mc_delivery_origin {
+    MC_FROM_STREAM = 0, /* as it was published */
+    MC_FROM_REPLAY,
+    MC_FROM_SNAPSHOT /* a row, or what no row named; batch->seq is 0 */
 };
 
 /* An event as delivered; batch and event are borrowed for the call. A duplicate
@@ -77,6 +114,9 @@ struct mc_signal {
 struct mc_delivery {
     uint32_t source;
     bool replaces;
+    bool is_derived; /* a `removed` that no event said: what is different now
+                        was missed. Its event_id is that of what showed it */
+    enum mc_delivery_origin origin;
     const struct mc_event_batch *batch;
     const struct mc_event *event;
     const struct mc_engine_event *engine; /* of an engine, else NULL; then
@@ -95,14 +135,24 @@ enum mc_source_profile {
     MC_PROFILE_ENGINE = 1 /* vLLM, SGLang */
 };
 
+/* Where a source begins; the others than MC_BEGIN_NOW ask its recovery server. */
+enum mc_begin {
+    MC_BEGIN_NOW = 0,  /* with what comes first */
+    MC_BEGIN_SNAPSHOT, /* with all that the store holds, and then `recovered`;
+                          not for engines */
+    MC_BEGIN_SEQ       /* with message begin_seq, or the oldest that is kept */
+};
+
 /* One publisher. Strings are copied. The backend ids of two stores should
  * differ, and the worker or rank of two engines: an index knows them by these.
  * An engine has neither ids nor epochs, its numbers alone show what was missed;
  * it has no mirror. */
 struct mc_source_opts {
     const char *endpoint; /* e.g. tcp://127.0.0.1:5557; NULL: injected only */
-    const char *recovery_endpoint; /* not built yet: must be NULL */
-    const char *topic;             /* subscription prefix; NULL = everything */
+    const char *recovery_endpoint; /* its recovery server; NULL: none */
+    enum mc_begin begin;
+    uint64_t begin_seq;
+    const char *topic; /* subscription prefix; NULL = everything */
     /* CURVE: the publisher's public key (40 characters), and a file with our own
      * pair, "public KEY" and "secret KEY". Both or none. */
     const char *curve_server_key;
@@ -127,10 +177,13 @@ struct mc_subscriber_opts {
     uint64_t max_queue_bytes; /* messages read but not yet delivered; 0 = 64
                                   MiB. Full: the socket is not read */
     uint64_t max_mirror_entries; /* per source; 0 = 16 Mi; over it the source
-                                    goes stale */
+                                    goes stale. A quarter of it more for what
+                                    was removed, while recovering */
     uint32_t max_message_events; /* 0 = MC_EVENT_COUNT_MAX, which is also most;
                                     a message with more is refused */
-    mc_event_fn on_event;        /* any may be NULL */
+    uint32_t recovery_patience_ms; /* with a recovery server that says nothing;
+                                      0 = 10 s, of an engine 2 s */
+    mc_event_fn on_event;          /* any may be NULL */
     mc_signal_fn on_signal;
     mc_message_fn on_message;
     void *ctx;
@@ -139,9 +192,9 @@ struct mc_subscriber_opts {
 /* Connects; never waits for a publisher to be there. The caller owns it and
  * ends it with mc_subscriber_close. Errors: MC_ERR_INVALID_PARAMS (no source, an
  * endpoint that ZeroMQ refuses, with a line in the log; keys that are none; an
- * engine's worker or tenant that an index would not take),
- * MC_ERR_FILE_OPEN_FAIL (the key file), MC_ERR_NOT_SUPPORTED (a recovery
- * endpoint), MC_ERR_NOMEM. */
+ * engine's worker or tenant that an index would not take; a store with a recovery
+ * endpoint and no mirror; a beginning that cannot be had), MC_ERR_FILE_OPEN_FAIL
+ * (the key file), MC_ERR_NOMEM. */
 MC_CHECK_RESULT enum mc_err
 mc_subscriber_open(const struct mc_subscriber_opts *opts,
                    struct mc_subscriber **subscriber_out);
@@ -223,7 +276,7 @@ struct mc_source_stats {
                                  events + refused_ids + lost_ids */
     uint64_t messages;      /* read well */
     uint64_t bytes;
-    uint64_t events; /* delivered */
+    uint64_t events; /* delivered: applied, or covered by a snapshot */
     uint64_t stored;
     uint64_t removed;
     uint64_t cleared;
@@ -250,6 +303,24 @@ struct mc_source_stats {
     uint64_t queue_bytes;
     uint64_t queue_full; /* times reading had to pause */
     uint64_t mirror_entries;
+    /* What on_event was called for: with a recovery server not what `events`
+     * counts, since what changes nothing is not handed out, and what a
+     * snapshot or the lack of it shows is. */
+    uint64_t deliveries;
+    /* Recovering; 0 without a recovery endpoint. */
+    bool is_recovering;
+    uint64_t recoveries; /* told as recovered: */
+    uint64_t recoveries_by_replay;
+    uint64_t recoveries_by_snapshot;
+    uint64_t requests; /* made, so often: */
+    uint64_t replays_asked;
+    uint64_t snapshots_asked;
+    uint64_t statuses_asked;
+    uint64_t failed_requests; /* of them; each was followed by a pause */
+    uint64_t refetched_ids;   /* lost or refused at first, and then replayed */
+    uint64_t covered_ids;     /* the same, and then in a snapshot */
+    uint64_t snapshot_rows;
+    uint64_t tombstones; /* of what was removed, kept while recovering */
 };
 void mc_subscriber_stats(const struct mc_subscriber *subscriber,
                          uint32_t source, struct mc_source_stats *stats_out);

@@ -197,14 +197,15 @@ enum mc_err source_open(const struct source_opts *opts,
     }
     pthread_mutex_init(&set->ready_lock, NULL);
     pthread_cond_init(&set->ready, NULL);
+    *set_out = set; /* its thread may call on_message before this returns */
     err = start(set);
     if (err != MC_OK) {
         goto err_end_zmq;
     }
-    *set_out = set;
     return MC_OK;
 
 err_end_zmq:
+    *set_out = NULL;
     pthread_cond_destroy(&set->ready);
     pthread_mutex_destroy(&set->ready_lock);
     end_zmq(set->zmq);

@@ -51,7 +51,8 @@ struct source_opts {
     const struct mc_source_opts *sources; /* borrowed for the call */
     uint32_t source_count;
     uint64_t max_queue_bytes;
-    source_message_fn on_message; /* NULL: through the queue */
+    source_message_fn on_message; /* NULL: through the queue; else *set_out is
+                                     set when it is called first */
     void *ctx;
 };
 

@@ -24,6 +24,7 @@ struct stream_opts {
     uint32_t max_events;                  /* of one message */
     uint64_t max_mirror_entries;          /* per source; 0: no mirror */
     uint64_t seed;
+    uint64_t patience_ns; /* with recovery servers; 0: the default */
     struct index_sink sink;
     mc_event_fn on_event; /* any may be NULL */
     mc_signal_fn on_signal;
@@ -41,8 +42,27 @@ void stream_destroy(struct stream *stream); /* NULL is fine */
 void stream_take(struct stream *stream, uint32_t source,
                  const struct mc_view *frames, size_t count, uint64_t now_ns);
 
-/* The connection of a source is a new one. */
-void stream_connected(struct stream *stream, uint32_t source);
+/* The connection of a source is a new one. Taken as a message is. */
+void stream_connected(struct stream *stream, uint32_t source, uint64_t now_ns);
+
+/* ---- recovering: taken as messages are, and followed by orders */
+
+/* An answer to a request; nothing happens if it is not open any more. */
+void stream_take_answer(struct stream *stream, uint32_t source,
+                        uint64_t request, const struct mc_view *frames,
+                        size_t count, uint64_t now_ns);
+/* Time has passed, for a source. */
+void stream_take_tick(struct stream *stream, uint32_t source, uint64_t now_ns);
+/* When a tick is due; UINT64_MAX: never. */
+uint64_t stream_wake_at(const struct stream *stream);
+/* What is to be asked, granted or dropped next; false: nothing. */
+bool stream_next_order(struct stream *stream, uint32_t *source_out,
+                       struct recovery_order *order_out);
+/* It could not be carried out. */
+void stream_order_failed(struct stream *stream, uint32_t source,
+                         uint64_t request, uint64_t now_ns);
+
+/* ---- */
 
 /* The next event or signal, after its callback has run; false when the message
  * is done and may go. What item_out points at lives until the next call. */

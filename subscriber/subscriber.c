@@ -15,7 +15,7 @@
 #include "source.h"
 #include "stream.h"
 
-#define SOURCES_MAX 64
+#define SOURCES_MAX 64 /* and so much is the number of a request shifted */
 #define QUEUE_BYTES_DEFAULT (UINT64_C(64) << 20)
 #define MIRROR_ENTRIES_DEFAULT (UINT64_C(16) << 20)
 
@@ -26,101 +26,8 @@ struct mc_subscriber {
     bool own_thread;
     struct source_message *current; /* being stepped through, or NULL */
     bool is_stepping; /* the stream has a message, ours or injected */
+    uint32_t tick_at; /* the next source to be told of the time */
 };
-
-const char *mc_signal_name(enum mc_signal_type type)
-{
-    switch (type) {
-    case MC_SIGNAL_GAP:
-        return "gap";
-    case MC_SIGNAL_RECOVERED:
-        return "recovered";
-    case MC_SIGNAL_EPOCH:
-        return "epoch";
-    case MC_SIGNAL_DEGRADED:
-        return "degraded";
-    case MC_SIGNAL_STALE:
-        return "stale";
-    }
-    return "unknown";
-}
-
-/* ---- the index -------------------------------------------------------- */
-
-static bool index_stored(void *ctx, const struct mc_event *event)
-{
-    return mc_index_stored(ctx, event->tenant_id, event->backend_id,
-                           event->object_key, event->medium,
-                           event->session_id) != MC_INDEX_FULL;
-}
-
-static bool index_replaced(void *ctx, const struct mc_event *event)
-{
-    return mc_index_replaced(ctx, event->tenant_id, event->backend_id,
-                             event->object_key, event->medium,
-                             event->session_id) != MC_INDEX_FULL;
-}
-
-static bool index_removed(void *ctx, const struct mc_event *event)
-{
-    return mc_index_removed(ctx, event->tenant_id, event->backend_id,
-                            event->object_key, event->medium) != MC_INDEX_FULL;
-}
-
-static void index_cleared(void *ctx, const struct mc_event *event)
-{
-    mc_index_cleared(ctx, event->tenant_id, event->backend_id);
-}
-
-static void index_lost(void *ctx, struct mc_view backend_id)
-{
-    mc_index_source_lost(ctx, backend_id);
-}
-
-static bool index_blocks_stored(void *ctx, const struct mc_index_engine *engine,
-                                const struct engine_blocks *blocks)
-{
-    if (blocks->is_unordered) {
-        return mc_index_engine_held(ctx, engine, blocks->tier, blocks->hashes,
-                                    blocks->count,
-                                    blocks->session) != MC_INDEX_FULL;
-    }
-    return mc_index_engine_stored(ctx, engine, blocks->tier, blocks->parent,
-                                  blocks->hashes, blocks->count,
-                                  blocks->session) != MC_INDEX_FULL;
-}
-
-static bool index_blocks_removed(void *ctx,
-                                 const struct mc_index_engine *engine,
-                                 const struct engine_blocks *blocks)
-{
-    return mc_index_engine_removed(ctx, engine, blocks->tier, blocks->hashes,
-                                   blocks->count) != MC_INDEX_FULL;
-}
-
-static void index_blocks_cleared(void *ctx,
-                                 const struct mc_index_engine *engine)
-{
-    mc_index_engine_cleared(ctx, engine);
-}
-
-static struct index_sink sink_of(struct mc_index *index)
-{
-    if (!index) {
-        return (struct index_sink){.ctx = NULL};
-    }
-    return (struct index_sink){
-        .ctx = index,
-        .stored = index_stored,
-        .replaced = index_replaced,
-        .removed = index_removed,
-        .cleared = index_cleared,
-        .lost = index_lost,
-        .blocks_stored = index_blocks_stored,
-        .blocks_removed = index_blocks_removed,
-        .blocks_cleared = index_blocks_cleared,
-    };
-}
 
 /* ---- opening and closing ---------------------------------------------- */
 
@@ -132,11 +39,9 @@ static enum mc_err check_opts(const struct mc_subscriber_opts *opts)
         return MC_ERR_INVALID_PARAMS;
     }
     for (size_t i = 0; i < opts->source_count; i++) {
-        if ((unsigned)opts->sources[i].profile > MC_PROFILE_ENGINE) {
+        if ((unsigned)opts->sources[i].profile > MC_PROFILE_ENGINE ||
+            (unsigned)opts->sources[i].begin > MC_BEGIN_SEQ) {
             return MC_ERR_INVALID_PARAMS;
-        }
-        if (opts->sources[i].recovery_endpoint) {
-            return MC_ERR_NOT_SUPPORTED;
         }
     }
     return MC_OK;
@@ -153,7 +58,8 @@ static enum mc_err open_stream(struct mc_subscriber *subscriber,
         .max_events = opts->max_message_events ? opts->max_message_events
                                                : MC_EVENT_COUNT_MAX,
         .max_mirror_entries = opts->no_mirror ? 0 : entries,
-        .sink = sink_of(opts->index),
+        .patience_ns = opts->recovery_patience_ms * MCI_NS_PER_MS,
+        .sink = index_sink_of(opts->index),
         .on_event = opts->on_event,
         .on_signal = opts->on_signal,
         .on_message = opts->on_message,
@@ -164,19 +70,98 @@ static enum mc_err open_stream(struct mc_subscriber *subscriber,
     return stream_create(&stream, &subscriber->stream);
 }
 
-/* Gives the stream a message or word of a connection. */
+/* ---- requests ---------------------------------------------------------- */
+
+/* Numbers of requests are each source's own; between us and the sockets they
+ * say whose they are. */
+static uint64_t number_outside(uint32_t source, uint64_t number)
+{
+    return number * SOURCES_MAX + source;
+}
+
+/* False if it could not be asked. */
+static bool carry_out(struct mc_subscriber *subscriber, uint32_t source,
+                      const struct recovery_order *order)
+{
+    uint64_t number = number_outside(source, order->number);
+    if (order->kind == RECOVERY_GRANT) {
+        source_credit(subscriber->sources, number, order->credit);
+        return true;
+    }
+    if (order->kind == RECOVERY_DROP) {
+        source_drop(subscriber->sources, number);
+        return true;
+    }
+    struct asker_request request = {
+        .source = source,
+        .number = number,
+        .kind = order->ask,
+        .from_seq = order->from_seq,
+        .credit = order->credit,
+    };
+    return source_ask(subscriber->sources, &request) == MC_OK;
+}
+
+/* Carries out what the stream has ordered; true if it has something to say of
+ * that. */
+static bool carry_out_all(struct mc_subscriber *subscriber)
+{
+    struct recovery_order order;
+    uint32_t source = 0;
+    while (stream_next_order(subscriber->stream, &source, &order)) {
+        if (!carry_out(subscriber, source, &order)) {
+            stream_order_failed(subscriber->stream, source, order.number,
+                                mci_clock_ns());
+            return true;
+        }
+    }
+    source_wake_at(subscriber->sources, stream_wake_at(subscriber->stream));
+    return false;
+}
+
+/* Gives the stream a message, an answer, or word of a connection or of time. */
 static void take(struct mc_subscriber *subscriber,
                  const struct source_message *message)
 {
-    if (message->word == SOURCE_CONNECT) {
-        stream_connected(subscriber->stream, message->letter.source);
-    }
-    if (message->word != SOURCE_MESSAGE) {
-        return;
-    }
-    stream_take(subscriber->stream, message->letter.source, message->frames,
-                message->count, mci_clock_ns());
+    struct stream *stream = subscriber->stream;
+    uint32_t source = message->letter.source;
+    uint64_t now_ns = mci_clock_ns();
     subscriber->is_stepping = true;
+    switch (message->word) {
+    case SOURCE_MESSAGE:
+        stream_take(stream, source, message->frames, message->count, now_ns);
+        break;
+    case SOURCE_CONNECT:
+        stream_connected(stream, source, now_ns);
+        break;
+    case SOURCE_ANSWER:
+        stream_take_answer(stream, source, message->request / SOURCES_MAX,
+                           message->frames, message->count, now_ns);
+        break;
+    case SOURCE_TICK:
+        subscriber->tick_at = 0;
+        break;
+    }
+}
+
+/* The next item of what was taken; false: it is done. */
+static bool step(struct mc_subscriber *subscriber,
+                 struct mc_subscriber_item *item_out)
+{
+    for (;;) {
+        if (stream_step(subscriber->stream, item_out)) {
+            return true;
+        }
+        if (carry_out_all(subscriber)) {
+            continue;
+        }
+        if (subscriber->tick_at == subscriber->source_count) {
+            subscriber->is_stepping = false;
+            return false;
+        }
+        stream_take_tick(subscriber->stream, subscriber->tick_at++,
+                         mci_clock_ns());
+    }
 }
 
 /* Steps through the rest of a message; how many items that were. */
@@ -184,10 +169,9 @@ static size_t step_through(struct mc_subscriber *subscriber)
 {
     struct mc_subscriber_item item;
     size_t count = 0;
-    while (stream_step(subscriber->stream, &item)) {
+    while (step(subscriber, &item)) {
         count++;
     }
-    subscriber->is_stepping = false;
     return count;
 }
 
@@ -197,6 +181,8 @@ static void on_message(void *ctx, const struct source_message *message)
     take(subscriber, message);
     (void)step_through(subscriber);
 }
+
+/* ---- opening and closing ----------------------------------------------- */
 
 static enum mc_err open_sources(struct mc_subscriber *subscriber,
                                 const struct mc_subscriber_opts *opts)
@@ -224,10 +210,14 @@ enum mc_err mc_subscriber_open(const struct mc_subscriber_opts *opts,
         return MC_ERR_NOMEM;
     }
     subscriber->source_count = (uint32_t)opts->source_count;
+    subscriber->tick_at = subscriber->source_count;
     subscriber->own_thread = opts->own_thread;
     err = open_stream(subscriber, opts);
     if (err == MC_OK) {
         err = open_sources(subscriber, opts);
+    }
+    if (err == MC_OK) {
+        source_wake_at(subscriber->sources, 0); /* to begin */
     }
     if (err != MC_OK) {
         mc_subscriber_close(subscriber);
@@ -256,6 +246,12 @@ int mc_subscriber_fd(const struct mc_subscriber *subscriber)
 }
 
 /* ---- delivering ------------------------------------------------------- */
+
+static bool is_done(const struct mc_subscriber *subscriber)
+{
+    return stream_is_done(subscriber->stream) &&
+           subscriber->tick_at == subscriber->source_count;
+}
 
 static void give_back(struct mc_subscriber *subscriber)
 {
@@ -320,13 +316,14 @@ static uint64_t deadline_of(int timeout_ms)
 }
 
 /* Handles up to `max` messages of the queue; how many that were, words of
- * connections not counted. */
+ * connections and of time not counted. */
 static size_t handle(struct mc_subscriber *subscriber, uint64_t max,
                      size_t *handled)
 {
     size_t messages = 0;
     while (messages < max && take_next(subscriber)) {
-        messages += subscriber->is_stepping;
+        messages += subscriber->current->word == SOURCE_MESSAGE ||
+                    subscriber->current->word == SOURCE_ANSWER;
         *handled += step_through(subscriber);
         give_back(subscriber);
     }
@@ -339,8 +336,7 @@ enum mc_err mc_subscriber_poll(struct mc_subscriber *subscriber, int timeout_ms,
     if (subscriber->own_thread) {
         return MC_ERR_UNAVAILABLE_IN_CURRENT_MODE;
     }
-    bool is_halfway =
-        subscriber->is_stepping && !stream_is_done(subscriber->stream);
+    bool is_halfway = subscriber->is_stepping && !is_done(subscriber);
     size_t messages = is_halfway ? 1 : 0;
     size_t handled = finish_current(subscriber);
     uint64_t deadline_ns = deadline_of(timeout_ms);
@@ -351,7 +347,8 @@ enum mc_err mc_subscriber_poll(struct mc_subscriber *subscriber, int timeout_ms,
             max = max_messages - messages;
         }
         messages += handle(subscriber, max, &handled);
-        if (messages > 0 || !wait_until(subscriber, timeout_ms, deadline_ns)) {
+        if (messages > 0 || handled > 0 ||
+            !wait_until(subscriber, timeout_ms, deadline_ns)) {
             break;
         }
     }
@@ -366,9 +363,8 @@ static bool next_item(struct mc_subscriber *subscriber,
                       struct mc_subscriber_item *item_out)
 {
     for (;;) {
-        if (subscriber->is_stepping &&
-            stream_step(subscriber->stream, item_out)) {
-            if (stream_is_done(subscriber->stream)) {
+        if (subscriber->is_stepping && step(subscriber, item_out)) {
+            if (is_done(subscriber)) {
                 source_rest(subscriber->sources);
             }
             return true;

@@ -156,8 +156,7 @@ static void json_signal(struct tool_line *line, const struct mc_signal *signal)
         tool_line_epoch(line, "epoch", signal->epoch);
         break;
     case MC_SIGNAL_DEGRADED:
-        tool_line_text(line, "reason",
-                       mc_view_str(mc_event_error_name(signal->reason)));
+        tool_line_text(line, "reason", mc_view_str(mc_signal_reason(signal)));
         tool_line_number(line, "offset", signal->offset);
         break;
     case MC_SIGNAL_STALE:
@@ -191,9 +190,13 @@ static void table_signal(struct tool_line *line, const struct mc_signal *signal)
                          signal->epoch);
         break;
     case MC_SIGNAL_DEGRADED:
-        tool_line_format(
-            line, ": refused in message %" PRIu64 ": %s at byte %u",
-            signal->seq, mc_event_error_name(signal->reason), signal->offset);
+        if (signal->cause != MC_DEGRADED_REFUSED) {
+            tool_line_format(line, ": %s", mc_signal_reason(signal));
+            break;
+        }
+        tool_line_format(line,
+                         ": refused in message %" PRIu64 ": %s at byte %u",
+                         signal->seq, mc_signal_reason(signal), signal->offset);
         break;
     case MC_SIGNAL_STALE:
         tool_line_add(line, ": what was known is void, starting again");

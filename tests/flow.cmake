@@ -81,4 +81,5 @@ if(TARGET mc-master AND TARGET mc-store AND TARGET mckv-subscriber AND
 endif()
 if(TARGET mckv AND TARGET mckv-subscriber)
   mc_test(flow flow_crowd LINK mckv mckv-subscriber mckv-base)
+  mc_test(flow flow_recovery LINK mckv mckv-subscriber mckv-base PkgConfig::ZMQ)
 endif()

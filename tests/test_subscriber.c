@@ -869,8 +869,14 @@ START_TEST(wrong_options_are_refused)
                      MC_ERR_INVALID_PARAMS);
     ck_assert_int_eq(mc_subscriber_open(&wide, &subscriber),
                      MC_ERR_INVALID_PARAMS);
+    early.no_mirror = true; /* and so nothing to tell differences from */
     ck_assert_int_eq(mc_subscriber_open(&early, &subscriber),
-                     MC_ERR_NOT_SUPPORTED);
+                     MC_ERR_INVALID_PARAMS);
+    recovering.recovery_endpoint = NULL;
+    recovering.begin = MC_BEGIN_SNAPSHOT;
+    early.no_mirror = false;
+    ck_assert_int_eq(mc_subscriber_open(&early, &subscriber),
+                     MC_ERR_INVALID_PARAMS);
     ck_assert_ptr_null(subscriber);
     over.source_count = 64;
     ck_assert_int_eq(mc_subscriber_open(&over, &subscriber), MC_OK);
