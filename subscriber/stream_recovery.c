@@ -89,9 +89,11 @@ static bool divert_by_number(struct stream *stream,
         keep_back(stream);
         return true;
     }
+    bool is_fetched = stream->letter.kind == LETTER_REPLAY ||
+                      message->seq >= recovery->request.from_seq;
     if (stream->letter.kind != LETTER_LIVE && cursor->has_baseline &&
-        message->seq <= last) {
-        stream_finish(stream);
+        message->seq <= last && is_fetched) {
+        stream_finish(stream); /* and not the beginning of another run */
         return true;
     }
     if (!cursor->has_baseline || message->seq <= last ||

@@ -1,5 +1,6 @@
 # The rooms of subscriber/, without an index.
-foreach(room asker cursor holes mirror mirror_past stream source source_again)
+foreach(room asker catching cursor holes mirror mirror_past stream source
+    source_again)
   mc_test(subscriber ${room} LINK mc_subscriber mckv-base PkgConfig::ZMQ)
 endforeach()
 mc_test(subscriber recovery_answer SOURCES support/vectors.c

@@ -960,6 +960,48 @@ START_TEST(at_random_it_comes_to_hold_what_the_store_holds)
 }
 END_TEST
 
+/* ---- without memory ---- */
+
+/* A gap, a refusal and a snapshot, with changes all along. */
+static void live_through(struct rig *rig)
+{
+    put_heard(rig, 0);
+    put_heard(rig, 1);
+    (void)put_one(rig, 2);
+    put_heard(rig, 0);
+    model_remove(&rig->model, 1);
+    arrive(rig, model_publish(&rig->model));
+    (void)answer_one(rig);
+    arrive_bad(rig, put_one(rig, 3), 0);
+    model_burn(&rig->model, 4);
+    put_heard(rig, 5);
+    for (int i = 0; i < 5; i++) {
+        (void)answer_one(rig);
+        put_heard(rig, 6 + i);
+        model_remove(&rig->model, 2 + i);
+        arrive(rig, model_publish(&rig->model));
+    }
+    model_clear(&rig->model, 0);
+    arrive(rig, model_publish(&rig->model));
+    answer_all(rig);
+}
+
+START_TEST(without_memory_it_holds_the_truth_a_little_later)
+{
+    struct alloc_fail fail;
+    ALLOC_FAIL_EACH(fail)
+    {
+        struct rig *rig = rig_make(MC_BEGIN_NOW);
+        alloc_fail_arm(&fail);
+        live_through(rig);
+        alloc_fail_disarm(&fail);
+        check_quiet(rig);
+        rig_free(rig);
+    }
+    ck_assert_uint_gt(fail.k, 20);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("recovering");
@@ -1004,6 +1046,7 @@ int main(void)
     tcase_add_test(servers, an_answer_that_is_none_is_a_failure);
     tcase_add_test(servers, late_answers_of_a_dropped_request_are_nobodys);
     tcase_add_test(servers, too_much_of_the_past_begins_a_later_snapshot);
+    tcase_add_test(servers, without_memory_it_holds_the_truth_a_little_later);
     suite_add_tcase(suite, servers);
     TCase *random = tcase_create("random");
     tcase_set_timeout(random, 60);
