@@ -399,6 +399,7 @@ void follower_stats(const struct follower *follower,
     stats_out->contradictions = seen(&counters->contradictions);
     stats_out->mirror_entries = seen(&counters->mirror_entries);
     stats_out->deliveries = seen(&counters->deliveries);
+    stats_out->passed_over = seen(&counters->passed_over);
     stats_out->is_recovering = seen(&counters->is_recovering) != 0;
     stats_out->recoveries = seen(&counters->recoveries);
     stats_out->recoveries_by_replay = seen(&counters->by_replay);

@@ -17,6 +17,7 @@
 #include "mc_subscriber.h"
 #include "mirror.h"
 #include "name_pool.h"
+#include "places.h"
 #include "source_recovery.h"
 
 /* Written by the delivering thread alone, read by any: relaxed loads and
@@ -62,6 +63,7 @@ struct follower_counters {
     _Atomic uint64_t rows;
     _Atomic uint64_t failures;
     _Atomic uint64_t deliveries;
+    _Atomic uint64_t passed_over;
 };
 
 /* A message that waits for the next one to confirm it, copied. */
@@ -75,6 +77,7 @@ struct follower {
     struct mirror *mirror;        /* NULL: none is kept */
     struct engine_source *engine; /* NULL: it is a store */
     struct name_pool backends;
+    struct places places;
     struct held_message held;
     struct recovery *recovery; /* NULL: what is lost stays lost */
     struct kept kept;          /* by number: what came after a gap */

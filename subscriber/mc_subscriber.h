@@ -143,6 +143,13 @@ enum mc_begin {
     MC_BEGIN_SEQ       /* with message begin_seq, or the oldest that is kept */
 };
 
+/* Another publisher of the same store. */
+struct mc_publisher_place {
+    const char *endpoint;
+    const char *recovery_endpoint; /* NULL: none */
+};
+#define MC_PUBLISHER_PLACES_MAX 7 /* others than the first one */
+
 /* One publisher. Strings are copied. The backend ids of two stores should
  * differ, and the worker or rank of two engines: an index knows them by these.
  * An engine has neither ids nor epochs, its numbers alone show what was missed;
@@ -152,6 +159,12 @@ struct mc_source_opts {
     const char *recovery_endpoint; /* its recovery server; NULL: none */
     enum mc_begin begin;
     uint64_t begin_seq;
+    /* Others that publish for the same store, in its place or after it: of a
+     * list of masters, say. All are listened to and one is followed. Of two that
+     * are heard of within 3 s that is the one with the greater epoch; one that
+     * was silent for longer gives way. Not for engines. Keys are those above. */
+    const struct mc_publisher_place *others;
+    size_t other_count;
     const char *topic; /* subscription prefix; NULL = everything */
     /* CURVE: the publisher's public key (40 characters), and a file with our own
      * pair, "public KEY" and "secret KEY". Both or none. */
@@ -281,8 +294,9 @@ struct mc_source_stats {
     uint64_t removed;
     uint64_t cleared;
     uint64_t heartbeats;
-    uint64_t duplicates; /* events by id or sequence, not delivered */
-    uint64_t strays;     /* messages far off the sequence that the next
+    uint64_t duplicates;  /* events by id or sequence, not delivered */
+    uint64_t passed_over; /* messages of publishers that are not followed */
+    uint64_t strays;      /* messages far off the sequence that the next
                                  message did not confirm, not delivered */
     uint64_t gaps;
     uint64_t lost_ids; /* ids never seen, or not applied: out of memory,

@@ -97,8 +97,16 @@ static void count_bytes(struct stream *stream)
 void stream_take(struct stream *stream, uint32_t source,
                  const struct mc_view *frames, size_t count, uint64_t now_ns)
 {
+    stream_take_from(stream, source, 0, frames, count, now_ns);
+}
+
+void stream_take_from(struct stream *stream, uint32_t source, uint32_t place,
+                      const struct mc_view *frames, size_t count,
+                      uint64_t now_ns)
+{
     struct letter *letter = &stream->letter;
     letter->kind = LETTER_LIVE;
+    letter->place = place;
     stream->source = source;
     stream->now_ns = now_ns;
     stream->phase = PHASE_READ;
@@ -141,8 +149,11 @@ static void refuse_message(struct stream *stream,
     if (stream_divert_refused(stream, fault)) {
         return;
     }
-    bool is_ours = cursor_message_refused(&follower->cursor, fault->has_seq,
-                                          seq, &finding);
+    bool is_heard = stream->letter.kind != LETTER_LIVE ||
+                    places_is_current(&follower->places, stream->letter.place);
+    bool is_ours =
+        is_heard && cursor_message_refused(&follower->cursor, fault->has_seq,
+                                           seq, &finding);
     if (!follower_was_refused(follower, seq)) {
         count_refused(follower, fault->error);
         stream_refused(stream, fault->error, fault->offset, seq);
@@ -215,6 +226,26 @@ static void step_aside(struct stream *stream)
     memcpy(stream->letter.frames, held->frames, sizeof held->frames);
 }
 
+/* Whether a message is that of the publisher which is followed. Where that is
+ * another one from here on, it is met as on a new connection, and its numbers
+ * have nothing to do with those before. */
+static bool is_heard(struct stream *stream,
+                     const struct cursor_message *message)
+{
+    struct follower *follower = stream_follower(stream);
+    bool is_other = false;
+    if (stream->letter.kind != LETTER_LIVE) {
+        return true;
+    }
+    bool is_ours = places_hear(&follower->places, stream->letter.place,
+                               &follower->cursor, message, &is_other);
+    if (is_other) {
+        cursor_connected(&follower->cursor);
+        follower->cursor.has_baseline &= follower->cursor.has_ids;
+    }
+    return is_ours;
+}
+
 static void judge(struct stream *stream)
 {
     struct follower *follower = stream_follower(stream);
@@ -224,6 +255,11 @@ static void judge(struct stream *stream)
         cursor_release(&follower->cursor, &message, &finding);
         stream_heed(stream, &finding);
         stream_begin_events(stream);
+        return;
+    }
+    if (!is_heard(stream, &message)) {
+        follower_count(&follower->counters.passed_over, 1);
+        stream_finish(stream);
         return;
     }
     if (stream_divert(stream, &message)) {
@@ -358,6 +394,11 @@ bool stream_is_done(const struct stream *stream)
     bool is_busy = stream->phase != PHASE_EVENTS && stream->phase != PHASE_IDLE;
     return stream->signal_count == 0 && !has_event && !is_busy &&
            !stream->is_waiting;
+}
+
+uint32_t stream_place(const struct stream *stream, uint32_t source)
+{
+    return stream->followers[source].places.current;
 }
 
 const struct mirror *stream_mirror(const struct stream *stream, uint32_t source)

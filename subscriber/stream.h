@@ -42,8 +42,19 @@ void stream_destroy(struct stream *stream); /* NULL is fine */
 void stream_take(struct stream *stream, uint32_t source,
                  const struct mc_view *frames, size_t count, uint64_t now_ns);
 
-/* The connection of a source is a new one. Taken as a message is. */
-void stream_connected(struct stream *stream, uint32_t source, uint64_t now_ns);
+/* The same for one of several publishers that a source may have, below
+ * PLACES_MAX; stream_take is for the first. */
+void stream_take_from(struct stream *stream, uint32_t source, uint32_t place,
+                      const struct mc_view *frames, size_t count,
+                      uint64_t now_ns);
+
+/* The connection of a source, to one of its places, is a new one. Taken as a
+ * message is. */
+void stream_connected(struct stream *stream, uint32_t source, uint32_t place,
+                      uint64_t now_ns);
+
+/* The place whose publisher is followed, and asked. */
+uint32_t stream_place(const struct stream *stream, uint32_t source);
 
 /* ---- recovering: taken as messages are, and followed by orders */
 

@@ -37,6 +37,7 @@ enum letter_kind {
 
 struct letter {
     enum letter_kind kind;
+    uint32_t place; /* live: where it came from */
     struct mc_view frames[STREAM_FRAMES_MAX];
     size_t count;
 };

@@ -496,10 +496,14 @@ void stream_take_tick(struct stream *stream, uint32_t source, uint64_t now_ns)
     }
 }
 
-void stream_connected(struct stream *stream, uint32_t source, uint64_t now_ns)
+void stream_connected(struct stream *stream, uint32_t source, uint32_t place,
+                      uint64_t now_ns)
 {
     struct follower *follower = &stream->followers[source];
     struct recovery *recovery = follower->recovery;
+    if (!places_is_current(&follower->places, place)) {
+        return;
+    }
     cursor_connected(&follower->cursor);
     if (!recovery) {
         return;

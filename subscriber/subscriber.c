@@ -19,6 +19,12 @@
 #define QUEUE_BYTES_DEFAULT (UINT64_C(64) << 20)
 #define MIRROR_ENTRIES_DEFAULT (UINT64_C(16) << 20)
 
+/* Whose a connection is. */
+struct route {
+    uint32_t source;
+    uint32_t place;
+};
+
 struct mc_subscriber {
     struct stream *stream;
     struct source_set *sources;
@@ -27,24 +33,45 @@ struct mc_subscriber {
     struct source_message *current; /* being stepped through, or NULL */
     bool is_stepping; /* the stream has a message, ours or injected */
     uint32_t tick_at; /* the next source to be told of the time */
+    /* Each place of each source has connections of its own. */
+    struct route routes[SOURCES_MAX];
+    uint32_t route_count;
 };
 
 /* ---- opening and closing ---------------------------------------------- */
 
+static bool is_source(const struct mc_source_opts *source)
+{
+    if ((unsigned)source->profile > MC_PROFILE_ENGINE ||
+        (unsigned)source->begin > MC_BEGIN_SEQ ||
+        source->other_count > MC_PUBLISHER_PLACES_MAX ||
+        (source->other_count > 0 &&
+         (!source->others || source->profile == MC_PROFILE_ENGINE))) {
+        return false;
+    }
+    for (size_t i = 0; i < source->other_count; i++) {
+        if (!source->others[i].endpoint) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static enum mc_err check_opts(const struct mc_subscriber_opts *opts)
 {
+    size_t places = 0;
     if (!opts || !opts->sources || opts->source_count == 0 ||
         opts->source_count > SOURCES_MAX ||
         opts->max_message_events > MC_EVENT_COUNT_MAX) {
         return MC_ERR_INVALID_PARAMS;
     }
     for (size_t i = 0; i < opts->source_count; i++) {
-        if ((unsigned)opts->sources[i].profile > MC_PROFILE_ENGINE ||
-            (unsigned)opts->sources[i].begin > MC_BEGIN_SEQ) {
+        if (!is_source(&opts->sources[i])) {
             return MC_ERR_INVALID_PARAMS;
         }
+        places += 1 + opts->sources[i].other_count;
     }
-    return MC_OK;
+    return places <= SOURCES_MAX ? MC_OK : MC_ERR_INVALID_PARAMS;
 }
 
 static enum mc_err open_stream(struct mc_subscriber *subscriber,
@@ -79,6 +106,17 @@ static uint64_t number_outside(uint32_t source, uint64_t number)
     return number * SOURCES_MAX + source;
 }
 
+static uint32_t route_of(const struct mc_subscriber *subscriber,
+                         uint32_t source, uint32_t place)
+{
+    uint32_t i = 0;
+    while (subscriber->routes[i].source != source ||
+           subscriber->routes[i].place != place) {
+        i++;
+    }
+    return i;
+}
+
 /* False if it could not be asked. */
 static bool carry_out(struct mc_subscriber *subscriber, uint32_t source,
                       const struct recovery_order *order)
@@ -93,7 +131,8 @@ static bool carry_out(struct mc_subscriber *subscriber, uint32_t source,
         return true;
     }
     struct asker_request request = {
-        .source = source,
+        .source = route_of(subscriber, source,
+                           stream_place(subscriber->stream, source)),
         .number = number,
         .kind = order->ask,
         .from_seq = order->from_seq,
@@ -124,18 +163,19 @@ static void take(struct mc_subscriber *subscriber,
                  const struct source_message *message)
 {
     struct stream *stream = subscriber->stream;
-    uint32_t source = message->letter.source;
+    struct route route = subscriber->routes[message->letter.source];
     uint64_t now_ns = mci_clock_ns();
     subscriber->is_stepping = true;
     switch (message->word) {
     case SOURCE_MESSAGE:
-        stream_take(stream, source, message->frames, message->count, now_ns);
+        stream_take_from(stream, route.source, route.place, message->frames,
+                         message->count, now_ns);
         break;
     case SOURCE_CONNECT:
-        stream_connected(stream, source, now_ns);
+        stream_connected(stream, route.source, route.place, now_ns);
         break;
     case SOURCE_ANSWER:
-        stream_take_answer(stream, source, message->request / SOURCES_MAX,
+        stream_take_answer(stream, route.source, message->request / SOURCES_MAX,
                            message->frames, message->count, now_ns);
         break;
     case SOURCE_TICK:
@@ -184,12 +224,34 @@ static void on_message(void *ctx, const struct source_message *message)
 
 /* ---- opening and closing ----------------------------------------------- */
 
+/* Lays out a connection for each place of each source. */
+static void lay_routes(struct mc_subscriber *subscriber,
+                       const struct mc_subscriber_opts *opts,
+                       struct mc_source_opts *connections)
+{
+    for (uint32_t i = 0; i < opts->source_count; i++) {
+        const struct mc_source_opts *source = &opts->sources[i];
+        for (uint32_t place = 0; place <= source->other_count; place++) {
+            uint32_t at = subscriber->route_count++;
+            subscriber->routes[at] = (struct route){i, place};
+            connections[at] = *source;
+            if (place > 0) {
+                connections[at].endpoint = source->others[place - 1].endpoint;
+                connections[at].recovery_endpoint =
+                    source->others[place - 1].recovery_endpoint;
+            }
+        }
+    }
+}
+
 static enum mc_err open_sources(struct mc_subscriber *subscriber,
                                 const struct mc_subscriber_opts *opts)
 {
+    struct mc_source_opts connections[SOURCES_MAX];
+    lay_routes(subscriber, opts, connections);
     struct source_opts sources = {
-        .sources = opts->sources,
-        .source_count = (uint32_t)opts->source_count,
+        .sources = connections,
+        .source_count = subscriber->route_count,
         .max_queue_bytes =
             opts->max_queue_bytes ? opts->max_queue_bytes : QUEUE_BYTES_DEFAULT,
         .on_message = opts->own_thread ? on_message : NULL,
@@ -478,6 +540,19 @@ void mc_subscriber_mirror_walk(const struct mc_subscriber *subscriber,
 
 /* ---- counters --------------------------------------------------------- */
 
+static void add_numbers(const struct mc_subscriber *subscriber, uint32_t route,
+                        struct mc_source_stats *stats)
+{
+    struct source_numbers numbers;
+    source_numbers(subscriber->sources, route, &numbers);
+    stats->is_connected |= numbers.is_connected;
+    stats->connects += numbers.connects;
+    stats->disconnects += numbers.disconnects;
+    stats->queue_messages += numbers.queue.messages;
+    stats->queue_bytes += numbers.queue.bytes;
+    stats->queue_full += numbers.queue.full;
+}
+
 void mc_subscriber_stats(const struct mc_subscriber *subscriber,
                          uint32_t source, struct mc_source_stats *stats_out)
 {
@@ -485,13 +560,10 @@ void mc_subscriber_stats(const struct mc_subscriber *subscriber,
     if (source >= subscriber->source_count) {
         return;
     }
-    struct source_numbers numbers;
     stream_stats(subscriber->stream, source, stats_out);
-    source_numbers(subscriber->sources, source, &numbers);
-    stats_out->is_connected = numbers.is_connected;
-    stats_out->connects = numbers.connects;
-    stats_out->disconnects = numbers.disconnects;
-    stats_out->queue_messages = numbers.queue.messages;
-    stats_out->queue_bytes = numbers.queue.bytes;
-    stats_out->queue_full = numbers.queue.full;
+    for (uint32_t i = 0; i < subscriber->route_count; i++) {
+        if (subscriber->routes[i].source == source) {
+            add_numbers(subscriber, i, stats_out);
+        }
+    }
 }

@@ -7,7 +7,7 @@ mc_test(subscriber recovery_answer SOURCES support/vectors.c
   LINK mc_subscriber mckv-base PkgConfig::ZMQ PkgConfig::JSONC)
 mc_test(subscriber ask LINK mckv-subscriber mckv-base PkgConfig::ZMQ)
 mc_test(subscriber recovering SOURCES support/publisher_model.c
-  LINK mc_subscriber mckv-base PkgConfig::ZMQ)
+  LINK mc_subscriber mckv-base PkgConfig::ZMQ TIMEOUT 300)
 mc_test(subscriber engine_source
   LINK mckv-subscriber mckv-base PkgConfig::MSGPACK)
 mc_test(subscriber subscriber SOURCES support/vectors.c

@@ -303,7 +303,7 @@ START_TEST(a_new_connection_asks_for_what_came_meanwhile)
     struct rig *rig = make_one(_i);
     hear(rig, 1, 2);
     publish(rig, 3);
-    stream_connected(rig->stream, 0, rig->now_ns);
+    stream_connected(rig->stream, 0, 0, rig->now_ns);
     step(rig);
     ck_assert_uint_eq(rig->open.from_seq, 3);
     answer_all(rig, 0);
@@ -318,7 +318,7 @@ START_TEST(a_new_start_is_seen_though_its_replay_is_empty)
 {
     struct rig *rig = make_one(_i);
     hear(rig, 1, 20);
-    stream_connected(rig->stream, 0, rig->now_ns);
+    stream_connected(rig->stream, 0, 0, rig->now_ns);
     step(rig);
     hear(rig, 1, 2);
     rig->log_len = 0;
