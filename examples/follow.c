@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* follow.c - follows a store's events and keeps a mirror of what it holds.
  *
- * usage: follow [ENDPOINT [COUNT]]
+ * usage: follow [ENDPOINT [COUNT [RECOVERY]]]
  *
  * Prints each event and signal; ends after COUNT events about keys and then
- * prints what the mirror holds. Links nothing of the store. */
+ * prints what the mirror holds. With RECOVERY, the endpoint of the store's
+ * recovery server, it begins with all that the store holds, and what is missed
+ * later is made good. Links nothing of the store. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +47,12 @@ static void print_signal(const struct mc_signal *signal)
         printf(": events %" PRIu64 " to %" PRIu64 " were missed",
                signal->from_id, signal->to_id);
     }
+    if (signal->type == MC_SIGNAL_RECOVERED) {
+        printf(": by %s", signal->by_snapshot ? "snapshot" : "replay");
+    }
+    if (signal->type == MC_SIGNAL_DEGRADED) {
+        printf(": %s", mc_signal_reason(signal));
+    }
     printf("\n");
 }
 
@@ -61,7 +69,9 @@ static bool print_entry(void *ctx, const struct mc_mirror_entry *entry)
 int main(int argc, char **argv)
 {
     const struct mc_source_opts source = {
-        .endpoint = argc > 1 ? argv[1] : "tcp://127.0.0.1:5557"};
+        .endpoint = argc > 1 ? argv[1] : "tcp://127.0.0.1:5557",
+        .recovery_endpoint = argc > 3 ? argv[3] : NULL,
+        .begin = argc > 3 ? MC_BEGIN_SNAPSHOT : MC_BEGIN_NOW};
     const struct mc_subscriber_opts opts = {.sources = &source,
                                             .source_count = 1};
     uint64_t wanted = argc > 2 ? strtoull(argv[2], NULL, 10) : UINT64_MAX;

@@ -38,6 +38,7 @@ static enum mc_err init_recovery(struct follower *follower,
         patience_ns = ENGINE_PATIENCE_NS;
     }
     recovery_init(follower->recovery, patience_ns, opts->seed);
+    follower->recovery->is_unpaced = follower->engine != NULL;
     follower_go_by_number(follower, follower->engine != NULL ||
                                         source->begin == MC_BEGIN_SEQ);
     if (source->begin == MC_BEGIN_SNAPSHOT && !follower->engine) {

@@ -194,10 +194,10 @@ static void ask_replay(struct recovery *recovery, uint64_t now_ns)
 {
     struct recovery_order *order = ask(recovery, ASKER_REPLAY, now_ns);
     order->from_seq = recovery->wants_seq;
-    order->credit = RECOVERY_CREDIT;
+    order->credit = recovery->is_unpaced ? 0 : RECOVERY_CREDIT;
     recovery->request.from_seq = recovery->wants_seq;
     recovery->request.next_seq = recovery->wants_seq;
-    recovery->request.credit = RECOVERY_CREDIT;
+    recovery->request.credit = order->credit;
     recovery->wants_seq = NEVER;
     recovery->counters.replays++;
 }
@@ -291,7 +291,10 @@ void recovery_batch(struct recovery *recovery, uint64_t seq, bool is_readable,
     note_progress(recovery, now_ns);
     request->has_break |= !is_readable || seq != request->next_seq;
     request->next_seq = seq + 1;
-    request->credit -= request->credit > 0;
+    if (request->credit == 0) {
+        return;
+    }
+    request->credit--;
     if (request->credit <= RECOVERY_CREDIT / 2) {
         push_order(recovery, RECOVERY_GRANT)->credit = RECOVERY_CREDIT / 2;
         request->credit += RECOVERY_CREDIT / 2;

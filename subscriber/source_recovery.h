@@ -65,7 +65,7 @@ struct recovery_request {
     uint64_t from_seq;
     uint64_t next_seq; /* replay: the number that comes next */
     uint64_t deadline_ns;
-    uint32_t credit;   /* replay: messages that may still come */
+    uint32_t credit;   /* replay: messages that may still come; 0: all */
     bool has_break;    /* replay: a number is missing, or could not be read */
     bool is_fresh;     /* status: asked for because of a new connection */
     uint64_t doubt_id; /* status: ids up to it came again; 0: none did */
@@ -91,6 +91,7 @@ struct recovery {
     uint64_t patience_ns;
     uint64_t seed;
     bool is_by_number; /* a source without ids that count: replays alone */
+    bool is_unpaced;   /* the server takes no credit, as those of engines */
     struct holes holes;
     bool is_active; /* something is to be made good */
     bool is_told;   /* and that was said, so `recovered` is due */

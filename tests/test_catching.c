@@ -101,6 +101,7 @@ static void step(struct rig *rig)
         if (order.kind == RECOVERY_ASK) {
             ck_assert_uint_eq(rig->open.number, 0);
             ck_assert_int_eq(order.ask, ASKER_REPLAY);
+            ck_assert((order.credit == 0) == rig->is_engine);
             rig->open = order;
             rig->asked++;
         } else if (order.kind == RECOVERY_DROP) {

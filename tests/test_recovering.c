@@ -484,6 +484,27 @@ START_TEST(a_loss_that_only_a_heartbeat_shows_is_made_good)
 }
 END_TEST
 
+START_TEST(a_long_replay_is_granted_credit_as_it_is_taken)
+{
+    struct rig *rig = rig_make(MC_BEGIN_NOW);
+    put_heard(rig, 0);
+    for (int i = 0; i < 300; i++) {
+        (void)put_one(rig, i % 20);
+    }
+    put_heard(rig, 21);
+    ck_assert_uint_eq(rig->model.request.credit, RECOVERY_CREDIT);
+    for (int i = 0; i < 200; i++) {
+        ck_assert(answer_one(rig));
+        ck_assert_uint_le(rig->model.request.credit, RECOVERY_CREDIT);
+        ck_assert_uint_ge(rig->model.request.credit, RECOVERY_CREDIT / 2);
+    }
+    answer_all(rig);
+    check_truth(rig);
+    check_log(rig, "epoch gap recovered ");
+    rig_free(rig);
+}
+END_TEST
+
 START_TEST(lost_heartbeats_are_no_loss)
 {
     struct rig *rig = rig_make(MC_BEGIN_NOW);
@@ -1153,6 +1174,7 @@ int main(void)
     tcase_add_test(
         gaps, a_cleared_that_is_fetched_takes_what_is_older_and_nothing_newer);
     tcase_add_test(gaps, a_loss_that_only_a_heartbeat_shows_is_made_good);
+    tcase_add_test(gaps, a_long_replay_is_granted_credit_as_it_is_taken);
     tcase_add_test(gaps, lost_heartbeats_are_no_loss);
     tcase_add_test(gaps, what_the_store_itself_has_lost_takes_a_snapshot);
     tcase_add_test(gaps, a_history_that_was_overrun_takes_a_snapshot);
