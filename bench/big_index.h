@@ -12,7 +12,9 @@
 
 #include "mc_index.h"
 
+#ifndef BLOCKS /* fewer, to try a change out */
 #define BLOCKS (10u * 1000 * 1000)
+#endif
 #define DEPTH 96u
 #define CHAINS (BLOCKS / DEPTH)
 #define TURN 16u
