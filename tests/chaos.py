@@ -97,11 +97,12 @@ class Chaos(Soak):
         self.lives += 1
         self.note("master: " + " ".join(flag.removeprefix("--kv_events_") for flag in flags))
 
-    def follow(self, name):
+    def follow(self, name, begin="snapshot"):
         recovery = "-" if self.args.without_recovery else self.answers.endpoint
+        begin = "now" if self.args.without_recovery else begin
         program = [sys.executable, RECOVERING] if self.args.python else [CHAOS_FOLLOW]
         keys = [self.keys[3], self.keys[1]] if self.keys else []
-        return Program(name, program + [self.stream.endpoint, recovery, str(KEYS)] + keys, self.folder)
+        return Program(name, program + [self.stream.endpoint, recovery, begin, str(KEYS)] + keys, self.folder)
 
     def start_load(self, number):
         self.loads[number] = Program("load-%d" % number, [
@@ -109,7 +110,7 @@ class Chaos(Soak):
             str(THREADS), str(KEYS)], self.folder)
 
     def begin(self):
-        self.follower = self.follow("follower")
+        self.follower = self.follow("follower", "now")
         self.wait_ready([self.follower])
         self.start_master()
         self.start_node(0)
@@ -123,7 +124,8 @@ class Chaos(Soak):
         """A little of everything on the stream; now and then on what the recovery server says too."""
         rates = {name: self.dice.choice((0, 0.01, 0.05)) for name in ("lost", "twice", "late", "slow")}
         rates["cut"] = self.dice.choice((0, 0, 0.01))
-        rates.update((name, 0.005) for name in self.dice.sample(self.damages, min(3, len(self.damages))))
+        rates.update((name, 0.03 if self.keys else 0.005)
+                     for name in self.dice.sample(self.damages, min(3, len(self.damages))))
         self.stream.policy.storm(rates)
         if self.dice.random() < 0.4:
             self.answers.policy.storm(rates)
@@ -239,12 +241,14 @@ class Chaos(Soak):
             places[(key, medium)] = None if session == "-" else session
         return places
 
-    @staticmethod
-    def wrong_of(stat, places):
+    def wrong_of(self, stat, places):
         """What the follower's own figures contradict, at a quiet point at which it is right about the store."""
         checks = {"entries": len(places), "untold": 0, "unindexed": 0, "told": len(places), "resident": len(places),
                   "out_of_turn": 0, "foreign": 0, "contradictions": 0,
                   "span_ids": stat["events"] + stat["refused_ids"] + stat["lost_ids"]}
+        if not self.args.without_recovery:
+            # All is made good and was said to be: of this run of the store nothing is lost or refused.
+            checks.update(is_recovering=0, is_open=0, missing_ids=0)
         return {name: (stat[name], wanted) for name, wanted in checks.items() if stat[name] != wanted}
 
     def walked(self):

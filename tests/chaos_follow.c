@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* chaos_follow.c - a subscriber that says what it believes.
  *
- * usage: chaos_follow ENDPOINT RECOVERY KEYS [SERVER_KEY KEY_FILE]
+ * usage: chaos_follow ENDPOINT RECOVERY now|snapshot KEYS [SERVER_KEY KEY_FILE]
  *
  * RECOVERY is - for none. Keys are the numbers 1..KEYS as text. What the callbacks
  * were told is kept apart from the mirror, and for each key and medium it must
@@ -33,6 +33,8 @@ static struct {
     uint64_t out_of_turn;
     uint64_t foreign; /* keys that nobody writes */
     uint64_t signals[8];
+    uint64_t left_ids; /* lost or refused in runs that are over */
+    bool is_open; /* what was lost or refused is not said to be made good */
 } follow;
 
 /* 0: none of ours. */
@@ -89,18 +91,33 @@ static void hear_event(void *ctx, const struct mc_delivery *delivery)
     }
 }
 
+static uint64_t not_delivered(void)
+{
+    struct mc_source_stats stats;
+    mc_subscriber_stats(follow.subscriber, 0, &stats);
+    return stats.lost_ids + stats.refused_ids;
+}
+
 static void hear_signal(void *ctx, const struct mc_signal *signal)
 {
     (void)ctx;
     follow.signals[signal->type]++;
+    follow.is_open = signal->type == MC_SIGNAL_GAP ||
+                     signal->type == MC_SIGNAL_DEGRADED ||
+                     (follow.is_open && signal->type == MC_SIGNAL_EPOCH);
+    if (signal->type == MC_SIGNAL_EPOCH) {
+        follow.left_ids = not_delivered();
+    }
     if (signal->type == MC_SIGNAL_STALE) {
         memset(follow.told, 0, follow.keys + 1);
     }
     fprintf(stderr,
             "signal %s ids %" PRIu64 "-%" PRIu64 " seqs %" PRIu64 "-%" PRIu64
-            " epoch %016" PRIx64 "\n",
+            " epoch %016" PRIx64 " %s%s\n",
             mc_signal_name(signal->type), signal->from_id, signal->to_id,
-            signal->from_seq, signal->to_seq, signal->epoch);
+            signal->from_seq, signal->to_seq, signal->epoch,
+            signal->type == MC_SIGNAL_DEGRADED ? mc_signal_reason(signal) : "",
+            signal->by_snapshot ? "by snapshot" : "");
 }
 
 /* ---- what it believes ----------------------------------------------------------- */
@@ -208,7 +225,17 @@ static void print_stat(void)
                    {"refused_messages", stats.refused_messages},
                    {"refused_events", stats.refused_events},
                    {"queue_full", stats.queue_full},
-                   {"queue_bytes", stats.queue_bytes}};
+                   {"queue_bytes", stats.queue_bytes},
+                   {"is_open", follow.is_open},
+                   {"missing_ids", not_delivered() - follow.left_ids},
+                   {"is_recovering", stats.is_recovering},
+                   {"by_replay", stats.recoveries_by_replay},
+                   {"by_snapshot", stats.recoveries_by_snapshot},
+                   {"requests", stats.requests},
+                   {"failed_requests", stats.failed_requests},
+                   {"refetched_ids", stats.refetched_ids},
+                   {"covered_ids", stats.covered_ids},
+                   {"tombstones", stats.tombstones}};
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
         printf(",\"%s\":%" PRIu64, figures[i].name, figures[i].value);
     }
@@ -269,8 +296,10 @@ static enum mc_err open_all(int argc, char **argv)
     const struct mc_source_opts source = {
         .endpoint = argv[1],
         .recovery_endpoint = strcmp(argv[2], "-") == 0 ? NULL : argv[2],
-        .curve_server_key = argc > 4 ? argv[4] : NULL,
-        .curve_key_file = argc > 4 ? argv[5] : NULL};
+        .begin =
+            strcmp(argv[3], "snapshot") == 0 ? MC_BEGIN_SNAPSHOT : MC_BEGIN_NOW,
+        .curve_server_key = argc > 5 ? argv[5] : NULL,
+        .curve_key_file = argc > 5 ? argv[6] : NULL};
     enum mc_err err = mc_key_layout_parse(mc_view_str("u64"),
                                           mc_view_make(NULL, 0), &index.layout);
     if (!err) {
@@ -287,12 +316,13 @@ static enum mc_err open_all(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    if (argc != 4 && argc != 6) {
-        fprintf(stderr, "usage: chaos_follow ENDPOINT RECOVERY KEYS "
-                        "[SERVER_KEY KEY_FILE]\n");
+    if (argc != 5 && argc != 7) {
+        fprintf(stderr,
+                "usage: chaos_follow ENDPOINT RECOVERY now|snapshot KEYS "
+                "[SERVER_KEY KEY_FILE]\n");
         return 2;
     }
-    follow.keys = strtoull(argv[3], NULL, 10);
+    follow.keys = strtoull(argv[4], NULL, 10);
     follow.told = calloc(follow.keys + 1, 1);
     if (!follow.told || open_all(argc, argv) != MC_OK) {
         fprintf(stderr, "chaos_follow: cannot begin\n");

@@ -50,8 +50,11 @@ if(TARGET mc-master AND TARGET mc-store AND MC_PYTHON3)
   set_tests_properties(flow.soak PROPERTIES TIMEOUT ${patience}
     ENVIRONMENT "MC_MASTER=$<TARGET_FILE:mc-master>;MC_STORE=$<TARGET_FILE:mc-store>;MC_SOAK_LOAD=$<TARGET_FILE:soak_load>;PYTHONDONTWRITEBYTECODE=1;${MC_TEST_ENVIRONMENT}")
 endif()
-# test_chaos(NAME SECONDS ARG...): tests/chaos.py.
+# test_chaos(NAME SECONDS ARG...): tests/chaos.py. With MC_SOAK for an hour.
 function(test_chaos name seconds)
+  if("$ENV{MC_SOAK}")
+    set(seconds 3600)
+  endif()
   math(EXPR patience "${seconds} + 240")
   set(settle 60)
   if(MC_SANITIZE)
@@ -73,10 +76,12 @@ if(TARGET mc-master AND TARGET mc-store AND TARGET mckv-subscriber AND
   target_link_libraries(chaos_load PRIVATE mckv Threads::Threads)
   add_executable(chaos_follow chaos_follow.c)
   target_link_libraries(chaos_follow PRIVATE mckv-subscriber)
-  # What proves the rig, and the contract, needs no sanitizer.
+  test_chaos(chaos 30 --seed 1)
+  # What proves the rig and the contract needs no sanitizer.
   if(NOT MC_SANITIZE)
     test_chaos(chaos_finds 20 --seed 2 --without-recovery)
-    test_chaos(chaos_python 20 --seed 3 --python)
+    test_chaos(chaos_python 15 --seed 3 --python)
+    test_chaos(chaos_curve 15 --seed 3 --curve)
   endif()
 endif()
 if(TARGET mckv AND TARGET mckv-subscriber)

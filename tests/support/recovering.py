@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A subscriber with recovery by snapshots, written from docs/events.md alone, with libraries of others.
 
-usage: recovering.py ENDPOINT RECOVERY KEYS [SERVER_KEY KEY_FILE]
+usage: recovering.py ENDPOINT RECOVERY now|snapshot KEYS [SERVER_KEY KEY_FILE]
 
 Simple, not fast: whatever it does not understand or misses costs a snapshot. Says what it believes as
 tests/chaos_follow.c does.
@@ -256,7 +256,8 @@ class Follower:
         is_over = not self.is_lost and (self.until_id is None or self.last_id >= self.until_id)
         count = len(self.places)
         return dict(self.counts, entries=count, told=count, resident=count, untold=0, unindexed=0, out_of_turn=0,
-                    foreign=0, contradictions=0, refused_ids=0, span_ids=self.counts["events"], is_over=is_over,
+                    foreign=0, contradictions=0, refused_ids=0, span_ids=self.counts["events"], is_open=0, missing_ids=0,
+                    is_recovering=int(not is_over),
                     last_event_id=self.last_id)
 
     def obey(self, line):
@@ -302,5 +303,5 @@ class Follower:
 
 if __name__ == "__main__":
     print("ready", flush=True)
-    Follower(sys.argv[1], sys.argv[2], keys_of(sys.argv[4:])).run()
+    Follower(sys.argv[1], sys.argv[2], keys_of(sys.argv[5:])).run()
     os._exit(0)  # sockets and their context go with the process
