@@ -31,7 +31,7 @@ DOORS = {
     "json-c/": {"store": 8, "subscriber": 8},
     "json.h": {},
     "pcre2.h": {"store": 1},
-    "curl/": {"transfer": 1, "store": 1},
+    "curl/": {"transfer": 1, "store": 1, "subscriber": 1},
     "infiniband/": {"transfer": 1},
     "openssl/": {"transfer": 1},
     "microhttpd.h": {"store": 4, "subscriber": 1},

@@ -25,7 +25,9 @@ enum tool_option_bit {
     TOOL_ASK = 1u << 11, /* of a recovery server: where, keys, --timeout */
     TOOL_TENANT = 1u << 12,
     TOOL_PROFILE = 1u << 13,
-    TOOL_TOP = 1u << 14
+    TOOL_TOP = 1u << 14,
+    TOOL_TIMEOUT = 1u << 15,
+    TOOL_ADMIN = 1u << 16
 };
 
 extern const struct tool_option tool_options[]; /* the last: no name */
@@ -36,6 +38,7 @@ struct tool_args {
     const char *operand; /* NULL without one */
     const char *endpoint;
     const char *recovery;
+    const char *admin;
     const char *profile;
     const char *curve_server_key;
     const char *curve_key_file;
@@ -103,5 +106,6 @@ extern const struct tool_command tool_status;
 extern const struct tool_command tool_session;
 extern const struct tool_command tool_sessions;
 extern const struct tool_command tool_lint;
+extern const struct tool_command tool_verify;
 
 #endif

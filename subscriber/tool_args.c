@@ -12,7 +12,7 @@ const struct tool_option tool_options[] = {
     {"topic", TOOL_TOPIC, TOOL_TAKES_TEXT, AT(topic), 0, "T",
      "subscribe to topics that begin so (all)"},
     {"recovery", TOOL_LISTEN, TOOL_TAKES_TEXT, AT(recovery), 0, "EP",
-     "the recovery server; not built yet"},
+     "ask this recovery server for what was missed"},
     {"recovery", TOOL_ASK, TOOL_TAKES_TEXT, AT(recovery), 0, "EP",
      "the recovery server (" TOOL_RECOVERY_DEFAULT ")"},
     {"replay", TOOL_LISTEN | TOOL_ASK, TOOL_TAKES_TEXT, AT(recovery), 0, "EP",
@@ -24,10 +24,13 @@ const struct tool_option tool_options[] = {
      "the publisher's public key, for encrypted events"},
     {"curve_key_file", TOOL_LISTEN | TOOL_ASK, TOOL_TAKES_TEXT,
      AT(curve_key_file), 0, "F", "our own key pair (mc-store keygen --curve)"},
-    {"timeout", TOOL_ASK, TOOL_TAKES_DURATION, AT(timeout_ms), AT(has_timeout),
-     "D", "longest wait for each answer (10s)"},
+    {"admin", TOOL_ADMIN, TOOL_TAKES_TEXT, AT(admin), 0, "URL",
+     "the master's admin port, such as http://127.0.0.1:9003"},
+    {"timeout", TOOL_ASK | TOOL_TIMEOUT, TOOL_TAKES_DURATION, AT(timeout_ms),
+     AT(has_timeout), "D", "longest wait for each answer (10s)"},
     {"from", TOOL_FROM, TOOL_TAKES_TEXT, AT(from), 0, "now|snapshot|SEQ",
-     "where to begin (now); the others need a recovery server"},
+     "where to begin (now); the others ask the recovery server "
+     "(" TOOL_RECOVERY_DEFAULT ")"},
     {"tenant", TOOL_FILTER, TOOL_TAKES_TEXT, AT(tenant), 0, "T",
      "only this tenant"},
     {"tenant", TOOL_TENANT, TOOL_TAKES_TEXT, AT(tenant), 0, "T",
@@ -59,18 +62,6 @@ const struct tool_option tool_options[] = {
     {.name = NULL},
 };
 
-/* Those that listen do not ask yet. */
-static int known_but_unbuilt(const struct tool_args *args)
-{
-    if (args->recovery && (args->command->options & TOOL_LISTEN)) {
-        return tool_wrong_use(args->command,
-                              "--recovery: following with a recovery server is "
-                              "not built yet; ask it with replay, snapshot or "
-                              "status");
-    }
-    return TOOL_DONE;
-}
-
 static int source_check(const struct tool_args *args)
 {
     const struct tool_command *command = args->command;
@@ -91,33 +82,36 @@ static int source_check(const struct tool_args *args)
     return TOOL_DONE;
 }
 
+static bool is_number(const char *text)
+{
+    uint64_t number;
+    return tool_number_parse(text, UINT64_MAX, &number);
+}
+
 static int from_check(const struct tool_args *args)
 {
     if (!args->from || strcmp(args->from, "now") == 0) {
         return TOOL_DONE;
     }
-    size_t digits = strspn(args->from, "0123456789");
-    if (strcmp(args->from, "snapshot") != 0 &&
-        (digits == 0 || args->from[digits])) {
+    bool is_snapshot = strcmp(args->from, "snapshot") == 0;
+    if (!is_snapshot && !is_number(args->from)) {
         return tool_wrong_use(args->command,
                               "--from %s: is now, snapshot or a sequence "
                               "number",
                               args->from);
     }
-    return tool_wrong_use(args->command,
-                          "--from %s: what was published before now can only "
-                          "be asked of a recovery server (--recovery), which "
-                          "is not built yet",
-                          args->from);
+    if (is_snapshot && args->is_engine) {
+        return tool_wrong_use(args->command,
+                              "--from snapshot: an engine has none; begin with "
+                              "a number, 0 for all that it keeps");
+    }
+    return TOOL_DONE;
 }
 
 /* What several options say together, or one of them says about a list. */
 static int values_check(const struct tool_args *args)
 {
-    int code = known_but_unbuilt(args);
-    if (code == TOOL_DONE) {
-        code = source_check(args);
-    }
+    int code = source_check(args);
     if (code == TOOL_DONE) {
         code = from_check(args);
     }
@@ -171,7 +165,9 @@ int tool_args_read(const struct tool_command *command, int argc, char **argv,
     if (!args.endpoint && (command->options & TOOL_LISTEN)) {
         args.endpoint = TOOL_ENDPOINT_DEFAULT;
     }
-    if (!args.recovery && (command->options & TOOL_ASK)) {
+    bool asks = (command->options & (TOOL_ASK | TOOL_ADMIN)) ||
+                (args.from && strcmp(args.from, "now") != 0);
+    if (!args.recovery && asks) {
         args.recovery = TOOL_RECOVERY_DEFAULT;
     }
     args.is_engine = args.profile && strcmp(args.profile, "engine") == 0;

@@ -38,7 +38,7 @@ int tool_ask_begun(const struct tool_ask *ask, enum mc_err err)
     return err ? fail(ask, err) : TOOL_DONE;
 }
 
-static int judge(const struct tool_ask *ask, const struct mc_answer *answer)
+int tool_ask_judge(const struct tool_ask *ask, const struct mc_answer *answer)
 {
     const struct tool_args *args = ask->args;
     if (answer->type == MC_ANSWER_BAD) {
@@ -79,7 +79,7 @@ int tool_ask_next(struct tool_ask *ask, struct mc_answer *answer_out)
                          "%s: no answer within %" PRIu64 " ms (%d)",
                          args->recovery, timeout_ms, err);
     }
-    return err ? fail(ask, err) : judge(ask, answer_out);
+    return err ? fail(ask, err) : tool_ask_judge(ask, answer_out);
 }
 
 /* ---- status ----------------------------------------------------------- */

@@ -24,6 +24,9 @@ void tool_ask_close(struct tool_ask *ask); /* zeroed is fine */
 /* What mc_ask_status and the like answered. */
 int tool_ask_begun(const struct tool_ask *ask, enum mc_err err);
 
+/* Whether it is an answer at all, and no refusal. */
+int tool_ask_judge(const struct tool_ask *ask, const struct mc_answer *answer);
+
 /* Waits for the next answer, which is none that is bad or a refusal; what is on
  * stdout is flushed before a wait. No answer within --timeout, and being told to
  * end, are failures. */

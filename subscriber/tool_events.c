@@ -11,17 +11,14 @@
 static const struct tool_command *const commands[] = {
     &tool_tail,    &tool_stat,     &tool_decode, &tool_encode,   &tool_index,
     &tool_record,  &tool_play,     &tool_replay, &tool_snapshot, &tool_status,
-    &tool_session, &tool_sessions, &tool_lint,
+    &tool_session, &tool_sessions, &tool_lint,   &tool_verify,
 };
-/* Names that the contract of the tools holds and that come later. */
-static const char *const unbuilt[] = {"verify", NULL};
 
 static const struct tool_program program = {
     .name = "mc-events",
     .version = MC_VERSION,
     .commands = commands,
     .command_count = sizeof commands / sizeof commands[0],
-    .unbuilt = unbuilt,
     .command_column = 8,
     .usage = "[OPTIONS] [OPERAND]",
     .summary = "Follows, reads, writes and records KV cache events.",

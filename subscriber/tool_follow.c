@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
+#include <string.h>
 
 #include "tool_follow.h"
 
@@ -49,25 +50,45 @@ void tool_follow_summary(const struct tool_command *command,
              "%" PRIu64 " messages, %" PRIu64 " events, %" PRIu64
              " gaps (%" PRIu64 " ids, %" PRIu64 " messages lost), %" PRIu64
              " restarts, refused %" PRIu64 " messages and %" PRIu64
-             " events, %" PRIu64 " duplicates",
+             " events, %" PRIu64 " duplicates, %" PRIu64 " recoveries",
              stats->messages, stats->events, stats->gaps, stats->lost_ids,
              stats->lost_seqs, stats->restarts, stats->refused_messages,
-             stats->refused_events, stats->duplicates);
+             stats->refused_events, stats->duplicates, stats->recoveries);
 }
 
+void tool_source_opts(const struct tool_args *args,
+                      struct mc_source_opts *source_out)
+{
+    uint64_t seq = 0;
+    bool is_number =
+        args->from && tool_number_parse(args->from, UINT64_MAX, &seq);
+    bool is_snapshot = args->from && strcmp(args->from, "snapshot") == 0;
+    *source_out =
+        (struct mc_source_opts){.endpoint = args->endpoint,
+                                .recovery_endpoint = args->recovery,
+                                .begin = is_number     ? MC_BEGIN_SEQ
+                                         : is_snapshot ? MC_BEGIN_SNAPSHOT
+                                                       : MC_BEGIN_NOW,
+                                .begin_seq = seq,
+                                .topic = args->topic,
+                                .profile = tool_profile(args),
+                                .worker = TOOL_WORKER,
+                                .curve_server_key = args->curve_server_key,
+                                .curve_key_file = args->curve_key_file};
+}
+
+/* What is made good has to be compared with what was told: a mirror. */
 static enum mc_err open_subscriber(struct tool_follow *follow)
 {
-    const struct mc_source_opts source = {
-        .endpoint = follow->args->endpoint,
-        .topic = follow->args->topic,
-        .profile = tool_profile(follow->args),
-        .worker = TOOL_WORKER,
-        .curve_server_key = follow->args->curve_server_key,
-        .curve_key_file = follow->args->curve_key_file};
+    struct mc_source_opts source;
+    tool_source_opts(follow->args, &source);
+    if (follow->is_raw) {
+        source.recovery_endpoint = NULL;
+    }
     const struct mc_subscriber_opts opts = {
         .sources = &source,
         .source_count = 1,
-        .no_mirror = true,
+        .no_mirror = !source.recovery_endpoint,
         .on_event = on_event,
         .on_signal = on_signal,
         .on_message = on_message,

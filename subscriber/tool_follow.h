@@ -18,6 +18,7 @@ struct tool_follow {
     mc_event_fn on_event; /* any may be NULL; ctx is this struct's ctx */
     mc_signal_fn on_signal;
     mc_message_fn on_message;
+    bool is_raw; /* messages are wanted, and nothing that is made of them */
     void (*on_tick)(void *ctx); /* every tick_ms, 0: never */
     uint64_t tick_ms;
     void *ctx;
@@ -35,6 +36,9 @@ void tool_follow_end(struct tool_follow *follow, int code);
 /* What a source is, and what an engine is called. */
 #define TOOL_WORKER "engine"
 enum mc_source_profile tool_profile(const struct tool_args *args);
+/* What the options of a listener say; borrowed from args. */
+void tool_source_opts(const struct tool_args *args,
+                      struct mc_source_opts *source_out);
 
 /* One line on stderr about a source. */
 void tool_follow_summary(const struct tool_command *command,

@@ -57,8 +57,10 @@ static void on_message(void *ctx, uint32_t source, const struct mc_view *frames,
 
 static int judge_live(struct lint_tool *tool)
 {
-    tool->follow = (struct tool_follow){
-        .args = tool->args, .on_message = on_message, .ctx = tool};
+    tool->follow = (struct tool_follow){.args = tool->args,
+                                        .on_message = on_message,
+                                        .ctx = tool,
+                                        .is_raw = true};
     return tool_follow_run(&tool->follow);
 }
 

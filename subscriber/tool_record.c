@@ -70,6 +70,7 @@ static int run(const struct tool_args *args)
     struct record record = {
         .follow = {.args = args,
                    .on_message = on_message,
+                   .is_raw = true,
                    .on_tick = on_tick,
                    .tick_ms = 200},
         .name = is_stdout ? "stdout" : args->operand,

@@ -33,12 +33,18 @@ void tool_show_fields(struct tool_line *line, const struct mc_event *event)
     tool_line_epoch(line, "epoch", event->epoch);
 }
 
+/* What a snapshot showed was in no message. */
 static void json_event(struct tool_line *line,
-                       const struct mc_event_batch *batch,
-                       const struct mc_event *event)
+                       const struct mc_delivery *delivery)
 {
+    const struct mc_event_batch *batch = delivery->batch;
+    const struct mc_event *event = delivery->event;
     tool_line_open(line, NULL, '{');
-    tool_line_number(line, "seq", batch->seq);
+    if (delivery->origin == MC_FROM_SNAPSHOT) {
+        tool_line_null(line, "seq");
+    } else {
+        tool_line_number(line, "seq", batch->seq);
+    }
     tool_line_number(line, "event_id", event->event_id);
     tool_line_number(line, "timestamp_ms", batch->timestamp_ms);
     tool_show_fields(line, event);
@@ -82,11 +88,15 @@ static void table_key(struct tool_show *show, const struct mc_event *event)
 }
 
 static void table_event(struct tool_show *show,
-                        const struct mc_event_batch *batch,
-                        const struct mc_event *event)
+                        const struct mc_delivery *delivery)
 {
-    tool_line_format(&show->line, "%8" PRIu64 " %10" PRIu64 " %-7s ",
-                     batch->seq, event->event_id,
+    const struct mc_event *event = delivery->event;
+    if (delivery->origin == MC_FROM_SNAPSHOT) {
+        tool_line_format(&show->line, "%8s", "-");
+    } else {
+        tool_line_format(&show->line, "%8" PRIu64, delivery->batch->seq);
+    }
+    tool_line_format(&show->line, " %10" PRIu64 " %-7s ", event->event_id,
                      mc_event_type_name(event->type));
     table_key(show, event);
 }
@@ -114,9 +124,9 @@ void tool_show_delivery(struct tool_show *show,
                          batch->seq, batch->dp_rank);
         tool_show_engine_columns(&show->line, delivery->engine);
     } else if (show->is_json) {
-        json_event(&show->line, batch, delivery->event);
+        json_event(&show->line, delivery);
     } else {
-        table_event(show, batch, delivery->event);
+        table_event(show, delivery);
     }
     tool_show_line(show);
 }

@@ -20,10 +20,12 @@ add_executable(mc-events
   subscriber/tool_follow.c subscriber/tool_tail.c subscriber/tool_stat.c
   subscriber/tool_tally.c subscriber/tool_decode.c subscriber/tool_encode.c
   subscriber/tool_encode_row.c subscriber/tool_index.c subscriber/tool_record.c
-  subscriber/tool_play.c subscriber/tool_player.c subscriber/tool_lint.c)
+  subscriber/tool_play.c subscriber/tool_player.c subscriber/tool_lint.c
+  subscriber/tool_compare.c subscriber/tool_difference.c subscriber/tool_admin.c
+  subscriber/tool_verify.c)
 target_compile_definitions(mc-events PRIVATE MC_VERSION="${PROJECT_VERSION}")
 target_link_libraries(mc-events PRIVATE mc_lint mc_tool mckv-subscriber
-  PkgConfig::JSONC PkgConfig::ZMQ)
+  PkgConfig::JSONC PkgConfig::ZMQ PkgConfig::CURL)
 set_target_properties(mc-events PROPERTIES
   INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 install(TARGETS mc-events RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

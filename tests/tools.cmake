@@ -12,7 +12,7 @@ function(test_tool room)
 endfunction()
 
 if(TARGET mc-events AND MC_PYTHON3)
-  foreach(room ask cli decode encode index stream master pages recovery proxy lint)
+  foreach(room ask cli decode encode index stream master pages recovery proxy lint verify)
     test_tool(${room})
   endforeach()
 endif()

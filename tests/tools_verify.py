@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""mc-events tail with a recovery server, and verify: on a real mc-master, and on a store that contradicts itself."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import unittest
+
+import msgpack
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+from asker import END, u64  # noqa: E402
+from event_bytes import EPOCH, Publisher, event, message, seen  # noqa: E402
+from free_port import free_port  # noqa: E402
+from master_case import PATIENCE, Master  # noqa: E402
+from recovery_peer import Peer  # noqa: E402
+from tool_case import ToolCase, rows_of  # noqa: E402
+
+STORE = os.environ["MC_STORE"]
+EVENTS = ["--segment=64MB", "--enable_kv_events", "--kv_events_backend_id=n1", "--default_kv_lease_ttl=0"]
+ANYWHERE = ["--kv_events_bind_endpoint=tcp://127.0.0.1:*", "--kv_events_replay_endpoint=tcp://127.0.0.1:*"]
+
+
+def packed(value):
+    return msgpack.packb(value, use_bin_type=True)
+
+
+class FollowCase(ToolCase):
+    def master(self, *more):
+        return Master(self, *EVENTS, *(more or ANYWHERE))
+
+    def store(self, master, *words):
+        return subprocess.run([STORE, *words, "--master", master.rpc], capture_output=True, timeout=PATIENCE)
+
+    def put(self, master, *rows):
+        lines = "".join(json.dumps({"size": 8, **row}) + "\n" for row in rows)
+        done = self.store(master, "put-many", self.write("put.jsonl", lines))
+        self.assertEqual(done.returncode, 0, done.stderr[-500:])
+
+    @staticmethod
+    def of(master, *more):
+        return ["--endpoint", master.events, "--recovery", master.recovery, *more]
+
+    def next_line(self, tool):
+        line = tool.stdout.readline()
+        if not line:
+            self.fail(self.end_of(tool))
+        return json.loads(line)
+
+    def lines_until(self, tool, is_last):
+        lines = [self.next_line(tool)]
+        while not is_last(lines[-1]):
+            lines.append(self.next_line(tool))
+        return lines
+
+
+class Tail(FollowCase):
+    def test_from_a_snapshot_it_is_what_can_be_read_and_then_what_changes(self):
+        master = self.master()
+        self.put(master, *({"key": "k%d" % i, "session": "s", "group": "g"} for i in range(300)))
+        self.store(master, "rm", "k0", "--force")
+        tool = self.start("tail", "--from", "snapshot", "--json", *self.of(master))
+        lines = self.lines_until(tool, lambda line: line.get("signal") == "recovered")
+        rows = [line for line in lines if "signal" not in line]
+        held = set()
+        for row in rows:    # what was published meanwhile may come too; a key comes and goes in turns
+            if row["event_type"] != "cleared":
+                self.assertEqual(row["object_key"] in held, row["event_type"] == "removed", row)
+                held ^= {row["object_key"]}
+        self.assertEqual(held, {"k%d" % i for i in range(1, 300)})
+        self.assertEqual({(row["session_id"], row["group_id"], row["epoch"]) for row in rows
+                          if row["event_type"] == "stored"}, {("s", "g", master.epoch)})
+        self.assertEqual(lines[-1], {"signal": "recovered", "by": "snapshot"})
+        self.put(master, {"key": "later"})
+        live = self.lines_until(tool, lambda line: line.get("object_key") == "later")[-1]
+        self.assertEqual((live["event_type"], live["event_id"]), ("stored", 303))
+        self.assertGreater(live["seq"], 0)
+        self.assertEqual(self.end_of(tool, signal.SIGINT)[0], 0)
+
+    def test_from_a_number_nothing_is_missing_and_nothing_comes_twice(self):
+        master = self.master()
+        for part in range(3):
+            self.put(master, *({"key": "k%d/%d" % (part, i)} for i in range(100)))
+        tool = self.start("tail", "--from", "1", "--json", *self.of(master))
+        lines = self.lines_until(tool, lambda line: line.get("event_id") == 301)
+        self.put(master, {"key": "later"})
+        lines += self.lines_until(tool, lambda line: line.get("event_id") == 302)
+        self.assertEqual([line["event_id"] for line in lines if "event_id" in line], list(range(1, 303)))
+        self.assertEqual(self.end_of(tool, signal.SIGINT)[0], 0)
+
+    def test_a_master_that_begins_anew_is_followed_on(self):
+        ports = ["--kv_events_bind_endpoint=tcp://127.0.0.1:%d" % free_port(),
+                 "--kv_events_replay_endpoint=tcp://127.0.0.1:%d" % free_port()]
+        master = self.master(*ports)
+        self.put(master, {"key": "old"})
+        tool = self.start("tail", "--from", "snapshot", "--json", *self.of(master))
+        self.lines_until(tool, lambda line: line.get("signal") == "recovered")
+        master.end(signal.SIGKILL)
+        again = self.master(*ports)
+        self.put(again, {"key": "new"})
+        lines = self.lines_until(tool, lambda line: line.get("object_key") == "new")
+        self.assertIn({"signal": "epoch", "epoch": again.epoch}, lines)
+        self.assertEqual(self.end_of(tool, signal.SIGINT)[0], 0)
+
+    def test_what_makes_no_sense_is_refused(self):
+        self.refused(2, ["--from snapshot", "engine"], "tail", "--profile", "engine", "--from", "snapshot")
+        self.refused(2, ["--from then", "now"], "tail", "--from", "then")
+
+
+class Verify(FollowCase):
+    def test_a_store_at_rest_is_ok(self):
+        master = self.master()
+        self.put(master, *({"key": "k%d" % i, "session": "s%d" % (i % 7)} for i in range(500)), {"key": "a b\\\u00fc\x01"})
+        admin = ["--admin", "http://" + master.admin]
+        done = self.run_tool("verify", *self.of(master), *admin)
+        self.assertEqual((done.returncode, done.stdout), (0, "ok 501 keys\n"), done.stderr)
+        self.assertEqual(self.output_of("verify", *self.of(master), "--json"), [{"ok_keys": 501, "last_id": 502}])
+        self.store(master, "clear", "--force")
+        self.assertEqual(self.output_of("verify", *self.of(master, *admin), "--json")[0]["ok_keys"], 0)
+
+    def test_a_store_that_changes_all_the_time_is_ok(self):
+        master = self.master()
+        tool = self.start("verify", *self.of(master, "--admin", "http://" + master.admin), "--every", "50ms", "--json")
+        self.assertEqual(self.next_line(tool)["ok_keys"], 0)
+        for turn in range(4):
+            self.put(master, *({"key": "k%d" % (i * (turn + 1) % 997)} for i in range(300)))
+            self.store(master, "rm", *("k%d" % (i * (turn + 3) % 997) for i in range(100)), "--force")
+            self.assertIn("ok_keys", self.next_line(tool))
+        status, = self.output_of("status", "--recovery", master.recovery, "--json")
+        self.assertGreater(status["last_id"], 400)
+        lines = self.lines_until(tool, lambda line: line["last_id"] == status["last_id"])
+        self.assertEqual(lines[-1]["ok_keys"], status["keys"])
+        code, out, words = self.end_of(tool, signal.SIGTERM)
+        self.assertEqual(code, 0, words)
+        self.assertTrue(all("ok_keys" in line for line in rows_of(out)))
+
+    def test_a_master_that_begins_anew_is_ok_again(self):
+        ports = ["--kv_events_bind_endpoint=tcp://127.0.0.1:%d" % free_port(),
+                 "--kv_events_replay_endpoint=tcp://127.0.0.1:%d" % free_port()]
+        master = self.master(*ports)
+        self.put(master, *({"key": "old%d" % i} for i in range(20)))
+        tool = self.start("verify", *self.of(master), "--every", "20ms", "--json", "--timeout", "60s")
+        self.lines_until(tool, lambda line: line["ok_keys"] == 20)
+        master.end(signal.SIGKILL)
+        again = self.master(*ports)
+        self.put(again, *({"key": "new%d" % i} for i in range(7)))
+        self.lines_until(tool, lambda line: line["ok_keys"] == 7)
+        self.assertEqual(self.end_of(tool, signal.SIGINT)[0], 0)
+
+    def test_a_follower_that_was_stopped_is_ok_again(self):
+        """Meanwhile more passes than the history keeps."""
+        master = self.master("--kv_events_history=16", "--kv_events_hwm_bytes=64KB", *ANYWHERE)
+        tool = self.start("verify", *self.of(master), "--every", "20ms", "--json", "--timeout", "60s")
+        self.assertEqual(self.next_line(tool)["ok_keys"], 0)
+        tool.send_signal(signal.SIGSTOP)
+        for part in range(4):
+            self.put(master, *({"key": "k%d/%d" % (part, i)} for i in range(2000)))
+        tool.send_signal(signal.SIGCONT)
+        lines = self.lines_until(tool, lambda line: line["ok_keys"] == 8000)
+        self.assertTrue(all("ok_keys" in line for line in lines))
+        self.assertEqual(self.end_of(tool, signal.SIGINT)[0], 0)
+
+    def test_nobody_there_is_a_failure_in_time(self):
+        nobody = "tcp://127.0.0.1:9"
+        self.refused(1, ["verify", nobody], "verify", "--endpoint", nobody, "--recovery", nobody, "--timeout", "300ms")
+        master = self.master()
+        self.refused(1, ["127.0.0.1:9/get_all_keys"], "verify", *self.of(master), "--admin", "http://127.0.0.1:9")
+
+    def test_an_engine_has_nothing_to_compare_with(self):
+        self.refused(2, ["verify", "engine"], "verify", "--profile", "engine")
+
+    def test_what_differs_is_told_and_fails(self):
+        """A store whose second snapshot is not what its first one was, with the same ids."""
+        first = [event(3, key="same"), event(4, key="ghost"), event(5, key="tag", session_id="a"), event(2, key="old")]
+        second = [event(3, key="same"), event(5, key="tag", session_id="b"), event(4, key="old"),
+                  event(1, key="missing", tenant_id="t2")]
+        asked = []
+        publisher = Publisher()
+        self.addCleanup(publisher.close)
+
+        def answer(frames):
+            if frames[0] == b"status":
+                return [[b"status", packed({"epoch": EPOCH, "tail_seq": 5, "oldest_seq": 1, "last_id": 5, "keys": 4,
+                                            "backend_id": "n1"})]]
+            if frames[0] != b"snapshot":
+                return [[b"", END, b""]]
+            asked.append(frames)
+            rows = first if len(asked) == 1 else second
+            edge = {"epoch": EPOCH, "tail_seq": 5}
+            return [[b"snapshot", u64(0), packed({**edge, "first_id": 5})],
+                    [b"snapshot", u64(1), message(1, rows)[2]],
+                    [b"snapshot", u64(2), packed({**edge, "last_id": 5}), b""]]
+        peer = Peer(self, answer)
+        done = self.refused(1, ["4 differences"], "verify", "--endpoint", publisher.endpoint, "--recovery",
+                            peer.endpoint, "--json")
+        self.assertEqual(rows_of(done.stdout), [
+            {"difference": kind, "tenant_id": tenant, "object_key": kind, "medium": "cpu", "held_event_id": held,
+             "store_event_id": stored} for kind, tenant, held, stored in
+            (("missing", "t2", 0, 1), ("ghost", "default", 4, 0), ("old", "default", 2, 4), ("tag", "default", 5, 5))])
+        self.assertGreaterEqual(len(asked), 3)
+
+
+if __name__ == "__main__":
+    unittest.main()
