@@ -145,20 +145,26 @@ class RowDriver:
         self._numbers = itertools.count(1)
         self._operations: Dict[int, "weakref.ref[Operation]"] = {}
         self._forgotten: List[Any] = []
+        self._owners: Dict[int, Any] = {}
         _open.add(self)
 
     # ---- regions -----------------------------------------------------------
 
-    def register(self, ptr: int, size: int) -> int:
+    def register(self, ptr: int, size: int, owner: Any = None) -> int:
         """Host memory that rows may name from now on, as the number of a region. It
-        stays the caller's, and must live until it is unregistered. ValueError: it
-        overlaps another one, or is none."""
-        return self._inner.register(ptr, size)
+        stays the caller's, and must live until it is unregistered or the driver is
+        closed; ``owner`` is kept so long. ValueError: it overlaps another one, or is
+        none."""
+        region = self._inner.register(ptr, size)
+        if owner is not None:
+            self._owners[region] = owner
+        return region
 
     def unregister(self, region: int) -> None:
         """RuntimeError while rows that have not ended name it; ValueError: no such
         region."""
         self._inner.unregister(region)
+        self._owners.pop(region, None)
 
     # ---- operations --------------------------------------------------------
 
@@ -250,6 +256,7 @@ class RowDriver:
         client; every operation ends with it. Fine twice. Not quick: not on a thread
         that must not wait."""
         self._inner.close()
+        self._owners.clear()
 
     def __enter__(self) -> "RowDriver":
         return self

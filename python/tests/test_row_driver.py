@@ -32,7 +32,7 @@ def memory(size=16 * SIZE):
 def region_of(driver, data):
     import ctypes
 
-    return driver.register(ctypes.addressof((ctypes.c_char * len(data)).from_buffer(data)), len(data))
+    return driver.register(ctypes.addressof((ctypes.c_char * len(data)).from_buffer(data)), len(data), data)
 
 
 def rows(region, count, size=SIZE):
