@@ -31,6 +31,8 @@ class Event(NamedTuple):
     dp_rank: int
     source: int
     replaces: bool
+    origin: str
+    is_derived: bool
     engine: Optional[EngineEvent]
 
 class Signal(NamedTuple):
@@ -128,6 +130,7 @@ class Subscriber:
         max_queue_bytes: int = 0,
         max_mirror_entries: int = 0,
         max_message_events: int = 0,
+        recovery_patience_ms: int = 0,
     ) -> "Subscriber": ...
     @property
     def closed(self) -> bool: ...

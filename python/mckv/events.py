@@ -78,7 +78,11 @@ class Source:
     """One publisher.
 
     endpoint          where it publishes, "tcp://host:port"; None: injected only
-    recovery          its recovery endpoint, or None
+    recovery          its recovery endpoint, or None: what was missed is asked for there
+    begin             "now"; with recovery "snapshot": with all that the store holds, or
+                      the number of the message to begin with
+    others            further publishers of the same store, (endpoint, recovery or None)
+                      each, at most 7: all are listened to, one is followed
     topic             subscription prefix; None for everything
     profile           "store", or "engine" for the events of vLLM and SGLang
     worker            of an engine: its name in the index, without ":" and "/"
@@ -90,6 +94,8 @@ class Source:
 
     endpoint: Optional[str] = None
     recovery: Optional[str] = None
+    begin: Union[str, int] = "now"
+    others: Tuple[Tuple[str, Optional[str]], ...] = ()
     topic: Optional[str] = None
     profile: str = "store"
     worker: Optional[str] = None
@@ -107,7 +113,7 @@ def _sources(given: Union[str, Source, Sequence[Union[str, Source]]]) -> Tuple[d
             row = Source(row)
         if not isinstance(row, Source):
             raise TypeError(f"a source is an endpoint or a Source, not {type(row).__name__}")
-        made.append(asdict(row))
+        made.append({**asdict(row), "others": tuple(map(tuple, row.others))})
     return tuple(made)
 
 
@@ -121,6 +127,7 @@ class Subscriber(_events.Subscriber):
                         is not read, and the publisher may drop
     max_mirror_entries  per source; 0: 16 Mi; over it the source goes stale
     max_message_events  0: as many as the protocol allows
+    recovery_patience   seconds to wait for a recovery server that says nothing; 0: 10
 
     Connects, and never waits for a publisher to be there. ValueError for settings
     that are none. Iterating ends when somebody closes.
@@ -135,6 +142,7 @@ class Subscriber(_events.Subscriber):
         max_queue_bytes: int = 0,
         max_mirror_entries: int = 0,
         max_message_events: int = 0,
+        recovery_patience: float = 0,
     ) -> "Subscriber":
         self = super().__new__(
             cls,
@@ -144,6 +152,7 @@ class Subscriber(_events.Subscriber):
             max_queue_bytes,
             max_mirror_entries,
             max_message_events,
+            int(recovery_patience * 1000),
         )
         self._has_mirror = mirror
         self._ready = collections.deque()

@@ -64,6 +64,13 @@ static PyObject *engine_of(const struct mc_engine_event *engine)
     return mcp_row_end(&row);
 }
 
+static PyObject *origin_of(enum mc_delivery_origin origin)
+{
+    return PyUnicode_InternFromString(origin == MC_FROM_REPLAY     ? "replay"
+                                      : origin == MC_FROM_SNAPSHOT ? "snapshot"
+                                                                   : "stream");
+}
+
 PyObject *mcp_event_of(const struct mc_delivery *delivery)
 {
     const struct mc_event *event = delivery->event;
@@ -83,6 +90,8 @@ PyObject *mcp_event_of(const struct mc_delivery *delivery)
     mcp_row_add(&row, u64(delivery->batch->dp_rank));
     mcp_row_add(&row, u64(delivery->source));
     mcp_row_add(&row, truth(delivery->replaces));
+    mcp_row_add(&row, origin_of(delivery->origin));
+    mcp_row_add(&row, truth(delivery->is_derived));
     mcp_row_add(&row, engine_of(delivery->engine));
     return mcp_row_end(&row);
 }
@@ -90,13 +99,6 @@ PyObject *mcp_event_of(const struct mc_delivery *delivery)
 static PyObject *text_if(bool is_there, const char *text)
 {
     return mcp_text(mc_view_str(is_there ? text : NULL));
-}
-
-/* A block that an index had no room for is no refusal of bytes. */
-static const char *reason_of(const struct mc_signal *signal)
-{
-    return signal->reason == MC_EVENT_OK ? "index_full"
-                                         : mc_event_error_name(signal->reason);
 }
 
 PyObject *mcp_signal_of(const struct mc_signal *signal)
@@ -111,8 +113,8 @@ PyObject *mcp_signal_of(const struct mc_signal *signal)
     mcp_row_add(&row, u64(signal->epoch));
     mcp_row_add(&row, text_if(signal->type == MC_SIGNAL_RECOVERED,
                               signal->by_snapshot ? "snapshot" : "replay"));
-    mcp_row_add(&row,
-                text_if(signal->type == MC_SIGNAL_DEGRADED, reason_of(signal)));
+    mcp_row_add(&row, text_if(signal->type == MC_SIGNAL_DEGRADED,
+                              mc_signal_reason(signal)));
     mcp_row_add(&row, u64(signal->offset));
     mcp_row_add(&row, u64(signal->seq));
     return mcp_row_end(&row);
@@ -149,27 +151,56 @@ PyObject *mcp_source_stats_of(const struct mc_source_stats *stats)
         size_t offset;
     } numbers[] = {
 #define NUMBER(name) {#name, offsetof(struct mc_source_stats, name)}
-        NUMBER(epoch),          NUMBER(last_seq),
-        NUMBER(baseline_id),    NUMBER(last_event_id),
-        NUMBER(span_ids),       NUMBER(messages),
-        NUMBER(bytes),          NUMBER(events),
-        NUMBER(stored),         NUMBER(removed),
-        NUMBER(cleared),        NUMBER(heartbeats),
-        NUMBER(duplicates),     NUMBER(strays),
-        NUMBER(gaps),           NUMBER(lost_ids),
-        NUMBER(lost_seqs),      NUMBER(stales),
-        NUMBER(restarts),       NUMBER(connects),
-        NUMBER(disconnects),    NUMBER(refused_messages),
-        NUMBER(refused_events), NUMBER(refused_ids),
-        NUMBER(contradictions), NUMBER(queue_messages),
-        NUMBER(queue_bytes),    NUMBER(queue_full),
+        NUMBER(epoch),
+        NUMBER(last_seq),
+        NUMBER(baseline_id),
+        NUMBER(last_event_id),
+        NUMBER(span_ids),
+        NUMBER(messages),
+        NUMBER(bytes),
+        NUMBER(events),
+        NUMBER(stored),
+        NUMBER(removed),
+        NUMBER(cleared),
+        NUMBER(heartbeats),
+        NUMBER(duplicates),
+        NUMBER(strays),
+        NUMBER(gaps),
+        NUMBER(lost_ids),
+        NUMBER(lost_seqs),
+        NUMBER(stales),
+        NUMBER(restarts),
+        NUMBER(connects),
+        NUMBER(disconnects),
+        NUMBER(refused_messages),
+        NUMBER(refused_events),
+        NUMBER(refused_ids),
+        NUMBER(contradictions),
+        NUMBER(queue_messages),
+        NUMBER(queue_bytes),
+        NUMBER(queue_full),
         NUMBER(mirror_entries),
+        NUMBER(passed_over),
+        NUMBER(deliveries),
+        NUMBER(recoveries),
+        NUMBER(recoveries_by_replay),
+        NUMBER(recoveries_by_snapshot),
+        NUMBER(requests),
+        NUMBER(replays_asked),
+        NUMBER(snapshots_asked),
+        NUMBER(statuses_asked),
+        NUMBER(failed_requests),
+        NUMBER(refetched_ids),
+        NUMBER(covered_ids),
+        NUMBER(snapshot_rows),
+        NUMBER(tombstones),
 #undef NUMBER
     };
     PyObject *dict = PyDict_New();
     bool is_made = dict &&
                    put(dict, "is_connected", truth(stats->is_connected)) &&
                    put(dict, "has_baseline", truth(stats->has_baseline)) &&
+                   put(dict, "is_recovering", truth(stats->is_recovering)) &&
                    put(dict, "refused", refused_of(stats));
     for (size_t i = 0; is_made && i < sizeof numbers / sizeof numbers[0]; i++) {
         uint64_t number = 0;

@@ -80,6 +80,11 @@ struct mcp_row_maker mcp_row_begin(enum mcp_row kind);
 void mcp_row_add(struct mcp_row_maker *maker, PyObject *field);
 PyObject *mcp_row_end(struct mcp_row_maker *maker);
 
+/* A source of a dictionary, with room for MC_PUBLISHER_PLACES_MAX others; false with
+ * an exception. */
+bool mcp_source_read(PyObject *dict, struct mc_publisher_place *places,
+                     struct mc_source_opts *source);
+
 /* ---- what is delivered (events_items.c) -------------------------------------- */
 
 PyObject *mcp_event_of(const struct mc_delivery *delivery);

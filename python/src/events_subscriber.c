@@ -52,92 +52,18 @@ void mcp_subscriber_sleep(struct mcp_subscriber *self, int timeout_ms)
 
 /* ---- life ---------------------------------------------------------------------------- */
 
-static bool read_text(PyObject *dict, const char *name, const char **text_out)
-{
-    PyObject *value = PyDict_GetItemString(dict, name);
-    if (!value || value == Py_None) {
-        return true;
-    }
-    if (!PyUnicode_Check(value)) {
-        PyErr_Format(PyExc_TypeError, "%s: expected str, not %.200s", name,
-                     Py_TYPE(value)->tp_name);
-        return false;
-    }
-    Py_ssize_t len = 0;
-    *text_out = PyUnicode_AsUTF8AndSize(value, &len);
-    if (*text_out && strlen(*text_out) != (size_t)len) {
-        PyErr_Format(PyExc_ValueError, "%s: it holds a NUL", name);
-        return false;
-    }
-    return *text_out != NULL;
-}
-
-static bool read_profile(PyObject *dict, struct mc_source_opts *source)
-{
-    const char *profile = "store";
-    if (!read_text(dict, "profile", &profile)) {
-        return false;
-    }
-    if (strcmp(profile, "engine") == 0) {
-        source->profile = MC_PROFILE_ENGINE;
-    } else if (strcmp(profile, "store") != 0) {
-        PyErr_Format(PyExc_ValueError, "profile: store or engine, not %s",
-                     profile);
-        return false;
-    }
-    return true;
-}
-
-static bool read_number(PyObject *dict, const char *name, uint64_t most,
-                        uint64_t *number_out)
-{
-    PyObject *value = PyDict_GetItemString(dict, name);
-    if (!value || value == Py_None) {
-        return true;
-    }
-    uint64_t number = PyLong_AsUnsignedLongLong(value);
-    if (PyErr_Occurred()) {
-        return false;
-    }
-    if (number > most) {
-        PyErr_Format(PyExc_OverflowError, "%s: at most %llu", name,
-                     (unsigned long long)most);
-        return false;
-    }
-    *number_out = number;
-    return true;
-}
-
-static bool read_source(PyObject *dict, struct mc_source_opts *source)
-{
-    uint64_t rank = 0;
-    if (!PyDict_Check(dict)) {
-        PyErr_SetString(PyExc_TypeError, "a source is a dict");
-        return false;
-    }
-    if (!read_text(dict, "endpoint", &source->endpoint) ||
-        !read_text(dict, "recovery", &source->recovery_endpoint) ||
-        !read_text(dict, "topic", &source->topic) ||
-        !read_text(dict, "curve_server_key", &source->curve_server_key) ||
-        !read_text(dict, "curve_key_file", &source->curve_key_file) ||
-        !read_text(dict, "worker", &source->worker) ||
-        !read_text(dict, "tenant", &source->tenant) ||
-        !read_number(dict, "dp_rank", UINT32_MAX, &rank) ||
-        !read_profile(dict, source)) {
-        return false;
-    }
-    source->dp_rank = (uint32_t)rank;
-    return true;
-}
-
 static bool open_subscriber(struct mcp_subscriber *self, PyObject *sources,
                             struct mc_subscriber_opts *opts)
 {
     Py_ssize_t count = PyTuple_GET_SIZE(sources);
     struct mc_source_opts *rows = PyMem_Calloc((size_t)count + 1, sizeof *rows);
-    bool is_read = rows != NULL;
+    struct mc_publisher_place *places = PyMem_Calloc(
+        ((size_t)count + 1) * MC_PUBLISHER_PLACES_MAX, sizeof *places);
+    bool is_read = rows && places;
     for (Py_ssize_t i = 0; is_read && i < count; i++) {
-        is_read = read_source(PyTuple_GET_ITEM(sources, i), &rows[i]);
+        is_read =
+            mcp_source_read(PyTuple_GET_ITEM(sources, i),
+                            &places[i * MC_PUBLISHER_PLACES_MAX], &rows[i]);
     }
     enum mc_err err = MC_OK;
     if (is_read) {
@@ -156,6 +82,7 @@ static bool open_subscriber(struct mcp_subscriber *self, PyObject *sources,
         }
     }
     PyMem_Free(rows);
+    PyMem_Free(places);
     return is_read && err == MC_OK;
 }
 
@@ -181,6 +108,7 @@ static PyObject *subscriber_new(PyTypeObject *type, PyObject *args,
                             "max_queue_bytes",
                             "max_mirror_entries",
                             "max_message_events",
+                            "recovery_patience_ms",
                             NULL};
     PyObject *sources = NULL;
     PyObject *index = Py_None;
@@ -188,9 +116,11 @@ static PyObject *subscriber_new(PyTypeObject *type, PyObject *args,
     unsigned long long queue = 0;
     unsigned long long entries = 0;
     unsigned events = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|OpKKI:Subscriber", names,
-                                     &PyTuple_Type, &sources, &index,
-                                     &no_mirror, &queue, &entries, &events)) {
+    unsigned patience = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|OpKKII:Subscriber",
+                                     names, &PyTuple_Type, &sources, &index,
+                                     &no_mirror, &queue, &entries, &events,
+                                     &patience)) {
         return NULL;
     }
     if (index != Py_None && !PyObject_TypeCheck(index, &mcp_index_type)) {
@@ -205,7 +135,8 @@ static PyObject *subscriber_new(PyTypeObject *type, PyObject *args,
     struct mc_subscriber_opts opts = {.no_mirror = no_mirror != 0,
                                       .max_queue_bytes = queue,
                                       .max_mirror_entries = entries,
-                                      .max_message_events = events};
+                                      .max_message_events = events,
+                                      .recovery_patience_ms = patience};
     self->wake_fd = -1;
     self->forks = mcp_event_forks();
     if (index != Py_None) {

@@ -213,6 +213,8 @@ static PyStructSequence_Field event_fields[] = {
     {"dp_rank", "as configured at the publisher"},
     {"source", "place in the subscriber's list"},
     {"replaces", "True: a stored that follows the removed of the same key"},
+    {"origin", "'stream', 'replay' or 'snapshot'"},
+    {"is_derived", "True: a removed that no event said, but what is different"},
     {"engine", "EngineEvent of an engine's event, else None"},
     {NULL, NULL}};
 
@@ -293,7 +295,7 @@ static PyStructSequence_Field tenant_fields[] = {
 
 static PyStructSequence_Desc descriptions[MCP_ROW_COUNT] = {
     [MCP_ROW_EVENT] = {"mckv.events.Event", "One change of what can be read.",
-                       event_fields, 15},
+                       event_fields, 17},
     [MCP_ROW_ENGINE] = {"mckv.events.EngineEvent",
                         "What an engine's event says.", engine_fields, 11},
     [MCP_ROW_SIGNAL] = {"mckv.events.Signal",
