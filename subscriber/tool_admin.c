@@ -3,6 +3,7 @@
 #include "tool_admin.h"
 
 #include <curl/curl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,12 +76,11 @@ static char *address_of(CURL *curl, const char *admin, struct mc_view tenant)
         admin_len--;
     }
     char *name = curl_easy_escape(curl, tenant.data, (int)tenant.len);
-    size_t name_len = name ? strlen(name) : 0;
-    char *address = name ? malloc(admin_len + sizeof path + name_len) : NULL;
+    size_t room = name ? admin_len + sizeof path + strlen(name) : 0;
+    char *address = name ? malloc(room) : NULL;
     if (address) {
-        memcpy(address, admin, admin_len);
-        memcpy(address + admin_len, path, sizeof path - 1);
-        memcpy(address + admin_len + sizeof path - 1, name, name_len + 1);
+        (void)snprintf(address, room, "%.*s%s%s", (int)admin_len, admin, path,
+                       name);
     }
     curl_free(name);
     return address;

@@ -9,10 +9,12 @@
 /* Copies a name behind the others; none stays none. */
 static char *put(char *at, struct mc_view from, struct mc_view *to)
 {
-    *to = from.data ? mc_view_make(at, from.len) : mc_view_make(NULL, 0);
-    if (from.len > 0) {
-        memcpy(at, from.data, from.len);
+    *to = mc_view_make(NULL, 0);
+    if (!from.data) {
+        return at;
     }
+    *to = mc_view_make(at, from.len);
+    memcpy(at, from.data, from.len);
     return at + from.len;
 }
 

@@ -19,17 +19,23 @@ void tool_differences_clear(struct tool_differences *found)
 
 static char *copy(struct mc_view from, char *at, struct mc_view *to)
 {
-    *to = from.data ? mc_view_make(at, from.len) : mc_view_make(NULL, 0);
-    if (from.len > 0) {
-        memcpy(at, from.data, from.len);
+    *to = mc_view_make(NULL, 0);
+    if (!from.data) {
+        return at;
     }
+    *to = mc_view_make(at, from.len);
+    memcpy(at, from.data, from.len);
     return at + from.len;
 }
 
 static void note(struct tool_differences *found, enum tool_difference_kind kind,
                  const struct tool_row *held, const struct tool_row *stored)
 {
-    const struct tool_names *names = held ? &held->names : &stored->names;
+    const struct tool_row *either = held ? held : stored;
+    if (!either) {
+        return;
+    }
+    const struct tool_names *names = &either->names;
     struct tool_difference row = {.kind = kind,
                                   .held_id = held ? held->event_id : 0,
                                   .stored_id = stored ? stored->event_id : 0};
