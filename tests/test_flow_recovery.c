@@ -519,6 +519,146 @@ START_TEST(a_server_that_hangs_is_left_and_asked_again)
 }
 END_TEST
 
+/* A store that publishes and answers at free ports. */
+static void open_plain(struct flow *flow)
+{
+    struct mc_publisher_opts events = {.bind_endpoint = "tcp://127.0.0.1:*",
+                                       .replay_endpoint = "tcp://127.0.0.1:*"};
+    open_store(flow, &events);
+}
+
+static void poll_until_agreed(struct flow *flow)
+{
+    for (int turn = 0; turn < WAIT_MS / TURN_MS; turn++) {
+        if (!stats_of(flow).is_recovering && agrees(flow)) {
+            return;
+        }
+        ck_assert_int_eq(mc_subscriber_poll(flow->subscriber, TURN_MS, 0, NULL),
+                         MC_OK);
+    }
+    ck_abort_msg("they differ: %s", flow->log);
+}
+
+START_TEST(a_follower_with_a_thread_of_its_own_recovers_by_itself)
+{
+    struct flow *flow = calloc(1, sizeof *flow);
+    ck_assert_ptr_nonnull(flow);
+    open_plain(flow);
+    for (int i = 0; i < 200; i++) {
+        put(flow, i);
+    }
+    struct mc_source_opts source = {.endpoint = flow->stats.events.endpoint,
+                                    .recovery_endpoint =
+                                        flow->stats.events.replay_endpoint,
+                                    .begin = MC_BEGIN_SNAPSHOT};
+    struct mc_subscriber_opts opts = {.sources = &source,
+                                      .source_count = 1,
+                                      .own_thread = true,
+                                      .on_event = on_event,
+                                      .on_signal = on_signal,
+                                      .ctx = flow};
+    ck_assert_int_eq(mc_subscriber_open(&opts, &flow->subscriber), MC_OK);
+    for (int i = 200; i < 300; i++) {
+        put(flow, i);
+    }
+    ck_assert(AWAIT(stats_of(flow).mirror_entries == 300 &&
+                    stats_of(flow).recoveries == 1));
+    ck_assert_uint_eq(stats_of(flow).lost_ids, 0);
+    flow_free(flow);
+}
+END_TEST
+
+/* Of the first one something is lost, of the second one nothing. */
+START_TEST(what_one_source_has_missed_is_not_asked_of_another)
+{
+    struct flow *flow = flow_make(&(struct mc_publisher_opts){.topic = NULL});
+    struct flow second = {.wire = NULL};
+    open_plain(&second);
+    mc_subscriber_close(flow->subscriber);
+    struct mc_source_opts sources[2] = {
+        {.recovery_endpoint = flow->stats.events.replay_endpoint},
+        {.endpoint = second.stats.events.endpoint,
+         .recovery_endpoint = second.stats.events.replay_endpoint,
+         .begin = MC_BEGIN_SNAPSHOT}};
+    struct mc_subscriber_opts opts = {.sources = sources,
+                                      .source_count = 2,
+                                      .on_event = on_event,
+                                      .on_signal = on_signal,
+                                      .ctx = flow};
+    ck_assert_int_eq(mc_subscriber_open(&opts, &flow->subscriber), MC_OK);
+    pass(flow, FATE_ARRIVES);
+    put(&second, 7);
+    for (int i = 0; i < 21; i++) {
+        put_and_pass(flow, i, i % 3 == 1 ? FATE_LOST : FATE_ARRIVES);
+    }
+    await_recovery(flow);
+    struct mc_source_stats stats;
+    for (int turn = 0; turn < WAIT_MS / TURN_MS; turn++) {
+        mc_subscriber_stats(flow->subscriber, 1, &stats);
+        if (stats.recoveries == 1 && stats.mirror_entries == 1) {
+            break;
+        }
+        ck_assert_int_eq(mc_subscriber_poll(flow->subscriber, TURN_MS, 0, NULL),
+                         MC_OK);
+    }
+    ck_assert_uint_eq(stats.recoveries, 1);
+    ck_assert_uint_eq(stats.mirror_entries, 1);
+    ck_assert_uint_eq(stats.gaps, 0);
+    ck_assert_uint_eq(stats.replays_asked, 0);
+    ck_assert_uint_eq(stats_of(flow).mirror_entries, 21);
+    ck_assert_uint_eq(stats_of(flow).snapshots_asked, 0);
+    mc_client_close(second.client);
+    flow_free(flow);
+}
+END_TEST
+
+START_TEST(a_store_that_takes_over_is_followed_at_its_own_place)
+{
+    struct flow *flow = calloc(1, sizeof *flow);
+    struct flow second = {.wire = NULL};
+    ck_assert_ptr_nonnull(flow);
+    open_plain(flow);
+    open_plain(&second);
+    struct mc_publisher_opts later = {
+        .bind_endpoint = second.stats.events.endpoint,
+        .replay_endpoint = second.stats.events.replay_endpoint};
+    struct mc_publisher_place other = {later.bind_endpoint,
+                                       later.replay_endpoint};
+    struct mc_source_opts source = {.endpoint = flow->stats.events.endpoint,
+                                    .recovery_endpoint =
+                                        flow->stats.events.replay_endpoint,
+                                    .begin = MC_BEGIN_SNAPSHOT,
+                                    .others = &other,
+                                    .other_count = 1};
+    mc_client_close(second.client);
+    follow(flow, &source);
+    await_recovery(flow);
+    put(flow, 1);
+    poll_until_agreed(flow);
+    flow->log_len = 0;
+    struct mc_client *first = flow->client;
+    struct flow *standby = calloc(1, sizeof *standby);
+    ck_assert_ptr_nonnull(standby);
+    open_store(standby, &later); /* so its epoch is greater */
+    flow->client = standby->client;
+    for (int i = 10; i < 30; i++) {
+        put(flow, i);
+    }
+    poll_until_agreed(flow);
+    check_agreement(flow);
+    ck_assert_uint_eq(stats_of(flow).epoch, standby->stats.events.epoch);
+    ck_assert_ptr_nonnull(strstr(flow->log, "epoch stale "));
+    flow->client = first; /* which goes on and is not followed any more */
+    put(flow, 3);
+    flow->client = standby->client;
+    put(flow, 31);
+    poll_until_agreed(flow);
+    mc_client_close(first);
+    free(standby);
+    flow_free(flow);
+}
+END_TEST
+
 START_TEST(keys_of_curve_open_the_recovery_server_too)
 {
     char keys[2][2][41]; /* the store's and ours, public and secret */
@@ -579,6 +719,11 @@ int main(void)
     tcase_add_test(losses, a_late_joiner_begins_with_a_snapshot);
     tcase_add_test(losses, what_an_overflowing_log_has_lost_is_made_good);
     tcase_add_test(losses, a_server_that_hangs_is_left_and_asked_again);
+    tcase_add_test(losses,
+                   a_follower_with_a_thread_of_its_own_recovers_by_itself);
+    tcase_add_test(losses, what_one_source_has_missed_is_not_asked_of_another);
+    tcase_add_test(losses,
+                   a_store_that_takes_over_is_followed_at_its_own_place);
     tcase_add_test(losses, keys_of_curve_open_the_recovery_server_too);
     suite_add_tcase(suite, losses);
     return suite_run(suite);
