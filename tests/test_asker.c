@@ -226,6 +226,32 @@ START_TEST(a_server_that_comes_later_is_asked_then)
 }
 END_TEST
 
+/* What was asked of it has gone with it: whoever waits asks anew. */
+START_TEST(a_server_that_dies_owes_no_answer)
+{
+    struct router router;
+    struct router_heard heard;
+    router_open(&router);
+    struct source_set *set = open_asking(&router);
+    ask(set, 1, ASKER_REPLAY);
+    router_hear(&router, &heard);
+    router_say(&router, &heard, "before");
+    expect_answer(set, 1, "before");
+    router_forget(&heard);
+    router_close(&router);
+    router_bind(&router);
+    ask(set, 2, ASKER_REPLAY);
+    router_hear(&router, &heard);
+    ck_assert(!router_has_heard(&router)); /* not the first one again */
+    source_drop(set, 1);
+    router_say(&router, &heard, "after");
+    expect_answer(set, 2, "after");
+    router_forget(&heard);
+    source_close(set);
+    router_close(&router);
+}
+END_TEST
+
 START_TEST(credit_is_granted_on_the_socket_of_its_request)
 {
     struct router router;
@@ -604,6 +630,7 @@ int main(void)
         requests,
         after_a_drop_nothing_of_it_is_handed_out_and_its_socket_is_gone);
     tcase_add_test(requests, a_server_that_comes_later_is_asked_then);
+    tcase_add_test(requests, a_server_that_dies_owes_no_answer);
     tcase_add_test(requests, credit_is_granted_on_the_socket_of_its_request);
     tcase_add_test(requests,
                    what_cannot_be_asked_is_refused_and_changes_nothing);
