@@ -144,58 +144,62 @@ static PyObject *refused_of(const struct mc_source_stats *stats)
     return dict;
 }
 
+static const struct {
+    const char *name;
+    size_t offset;
+} numbers[] = {
+#define NUMBER(name)                                  \
+    {                                                 \
+#name, offsetof(struct mc_source_stats, name) \
+    }
+    NUMBER(epoch),
+    NUMBER(last_seq),
+    NUMBER(baseline_id),
+    NUMBER(last_event_id),
+    NUMBER(span_ids),
+    NUMBER(messages),
+    NUMBER(bytes),
+    NUMBER(events),
+    NUMBER(stored),
+    NUMBER(removed),
+    NUMBER(cleared),
+    NUMBER(heartbeats),
+    NUMBER(duplicates),
+    NUMBER(strays),
+    NUMBER(gaps),
+    NUMBER(lost_ids),
+    NUMBER(lost_seqs),
+    NUMBER(stales),
+    NUMBER(restarts),
+    NUMBER(connects),
+    NUMBER(disconnects),
+    NUMBER(refused_messages),
+    NUMBER(refused_events),
+    NUMBER(refused_ids),
+    NUMBER(contradictions),
+    NUMBER(queue_messages),
+    NUMBER(queue_bytes),
+    NUMBER(queue_full),
+    NUMBER(mirror_entries),
+    NUMBER(passed_over),
+    NUMBER(deliveries),
+    NUMBER(recoveries),
+    NUMBER(recoveries_by_replay),
+    NUMBER(recoveries_by_snapshot),
+    NUMBER(requests),
+    NUMBER(replays_asked),
+    NUMBER(snapshots_asked),
+    NUMBER(statuses_asked),
+    NUMBER(failed_requests),
+    NUMBER(refetched_ids),
+    NUMBER(covered_ids),
+    NUMBER(snapshot_rows),
+    NUMBER(tombstones),
+#undef NUMBER
+};
+
 PyObject *mcp_source_stats_of(const struct mc_source_stats *stats)
 {
-    static const struct {
-        const char *name;
-        size_t offset;
-    } numbers[] = {
-#define NUMBER(name) {#name, offsetof(struct mc_source_stats, name)}
-        NUMBER(epoch),
-        NUMBER(last_seq),
-        NUMBER(baseline_id),
-        NUMBER(last_event_id),
-        NUMBER(span_ids),
-        NUMBER(messages),
-        NUMBER(bytes),
-        NUMBER(events),
-        NUMBER(stored),
-        NUMBER(removed),
-        NUMBER(cleared),
-        NUMBER(heartbeats),
-        NUMBER(duplicates),
-        NUMBER(strays),
-        NUMBER(gaps),
-        NUMBER(lost_ids),
-        NUMBER(lost_seqs),
-        NUMBER(stales),
-        NUMBER(restarts),
-        NUMBER(connects),
-        NUMBER(disconnects),
-        NUMBER(refused_messages),
-        NUMBER(refused_events),
-        NUMBER(refused_ids),
-        NUMBER(contradictions),
-        NUMBER(queue_messages),
-        NUMBER(queue_bytes),
-        NUMBER(queue_full),
-        NUMBER(mirror_entries),
-        NUMBER(passed_over),
-        NUMBER(deliveries),
-        NUMBER(recoveries),
-        NUMBER(recoveries_by_replay),
-        NUMBER(recoveries_by_snapshot),
-        NUMBER(requests),
-        NUMBER(replays_asked),
-        NUMBER(snapshots_asked),
-        NUMBER(statuses_asked),
-        NUMBER(failed_requests),
-        NUMBER(refetched_ids),
-        NUMBER(covered_ids),
-        NUMBER(snapshot_rows),
-        NUMBER(tombstones),
-#undef NUMBER
-    };
     PyObject *dict = PyDict_New();
     bool is_made = dict &&
                    put(dict, "is_connected", truth(stats->is_connected)) &&

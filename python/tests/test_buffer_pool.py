@@ -310,6 +310,8 @@ def test_the_child_of_a_fork_gives_nothing_back(small):
 
 
 def test_older_names():
+    import mooncake
     import mooncake.buffer_pool as named
 
+    assert mooncake.BufferPool is BufferPool
     assert named.BufferPool is BufferPool and named.RegisteredBufferPool is RegisteredBufferPool
