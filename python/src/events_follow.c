@@ -113,6 +113,7 @@ static void stop_now(struct mcp_subscriber *self)
     (void)pthread_join(self->follower, NULL);
     (void)pthread_mutex_lock(&self->lock);
     self->is_following = false;
+    (void)pthread_cond_broadcast(&self->changed);
     if (!self->is_closing) {
         (void)!read(self->wake_fd, &drained, sizeof drained);
     }

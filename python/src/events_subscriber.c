@@ -160,17 +160,21 @@ static void wake(struct mcp_subscriber *self)
 static void close_now(struct mcp_subscriber *self)
 {
     (void)pthread_mutex_lock(&self->lock);
+    /* Somebody who stops it already joins it too. */
+    bool is_ours = self->is_following && !self->is_stopping;
     self->is_closing = true;
     self->is_stopping = true;
     wake(self);
-    bool is_following = self->is_following;
-    self->is_following = false;
     (void)pthread_mutex_unlock(&self->lock);
-    if (is_following) {
+    if (is_ours) {
         (void)pthread_join(self->follower, NULL);
     }
     (void)pthread_mutex_lock(&self->lock);
-    while (self->inside > 0) {
+    if (is_ours) {
+        self->is_following = false;
+        (void)pthread_cond_broadcast(&self->changed);
+    }
+    while (self->inside > 0 || self->is_following) {
         (void)pthread_cond_wait(&self->changed, &self->lock);
     }
     struct mc_subscriber *subscriber = self->subscriber;

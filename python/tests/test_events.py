@@ -370,6 +370,33 @@ def test_a_thread_follows(publishing):
         subscriber.start()
 
 
+def test_a_crowd_starts_stops_and_closes():
+    for turn in range(60):
+        subscriber = injected(index=Index("u64"))
+        gate, faults = threading.Barrier(5), []
+
+        def act(*calls):
+            gate.wait()
+            for call in calls:
+                try:
+                    call()
+                except (ValueError, RuntimeError):
+                    pass  # closed, or followed
+                except BaseException as error:
+                    faults.append(error)
+
+        poll = lambda: subscriber.poll(0.01)  # noqa: E731
+        threads = [threading.Thread(target=act, args=calls) for calls in (
+            (subscriber.start, subscriber.stop, subscriber.start), (subscriber.start, subscriber.stop), (poll, subscriber.mirror, poll),
+            (subscriber.stop, subscriber.close), (subscriber.close,) if turn % 2 else (subscriber.start, subscriber.close))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+            assert not thread.is_alive()
+        assert not faults and subscriber.closed
+
+
 # ---- checking --------------------------------------------------------------------------------------
 
 
