@@ -33,6 +33,7 @@ from chaos_proxy import DAMAGES, SEALED, Proxy  # noqa: E402
 from free_port import free_port  # noqa: E402
 from soak import BUILD, MC_MASTER, MC_STORE, Failure, Program, Soak  # noqa: E402
 
+MC_EVENTS = os.environ.get("MC_EVENTS", os.path.join(BUILD, "mc-events"))
 CHAOS_LOAD = os.environ.get("MC_CHAOS_LOAD", os.path.join(BUILD, "tests", "chaos_load"))
 CHAOS_FOLLOW = os.environ.get("MC_CHAOS_FOLLOW", os.path.join(BUILD, "tests", "chaos_follow"))
 RECOVERING = os.path.join(os.path.dirname(os.path.abspath(__file__)), "support", "recovering.py")
@@ -305,6 +306,16 @@ class Chaos(Soak):
                 raise Difference("follower and mc-store ls differ")
             time.sleep(0.2)
 
+    def verify(self):
+        """What an operator would ask."""
+        keys = ["--curve_server_key", self.keys[3], "--curve_key_file", self.keys[1]] if self.keys else []
+        done = subprocess.run([MC_EVENTS, "verify", "--endpoint", self.stream.endpoint, "--recovery",
+                               self.answers.endpoint, "--admin", "http://" + self.admin, "--timeout",
+                               "%ds" % SETTLE_S, *keys], capture_output=True, text=True, timeout=4 * SETTLE_S)
+        if done.returncode != 0 or not done.stdout.startswith("ok "):
+            raise Difference("mc-events verify: exit %d: %.500s %.500s" % (done.returncode, done.stdout, done.stderr))
+        self.note("verify: " + done.stdout.strip())
+
     def leave(self, program):
         """It ends as it should, with its input."""
         program.process.stdin.close()
@@ -330,6 +341,7 @@ class Chaos(Soak):
 
     def finish(self, keys):
         self.gather(self.ask_stat(self.follower))
+        self.verify()  # while everybody writes
         for load in self.loads.values():
             load.tell("stop")
         for load in self.loads.values():
@@ -337,6 +349,7 @@ class Chaos(Soak):
                 self.totals[name] = self.totals.get(name, 0) + n
         self.agree()
         self.agree_with_list()
+        self.verify()
         self.leave(self.follower)
         code = self.master.end(signal.SIGTERM, 10)
         if code != 0:

@@ -67,11 +67,10 @@ function(test_chaos name seconds)
   add_test(NAME flow.${name} COMMAND "${MC_PYTHON3}"
     "${CMAKE_CURRENT_SOURCE_DIR}/chaos.py" --seconds ${seconds} ${ARGN})
   set_tests_properties(flow.${name} PROPERTIES TIMEOUT ${patience}
-    ENVIRONMENT "MC_MASTER=$<TARGET_FILE:mc-master>;MC_STORE=$<TARGET_FILE:mc-store>;MC_CHAOS_LOAD=$<TARGET_FILE:chaos_load>;MC_CHAOS_FOLLOW=$<TARGET_FILE:chaos_follow>;MC_CHAOS_SETTLE=${settle};PYTHONDONTWRITEBYTECODE=1;${MC_TEST_ENVIRONMENT}")
+    ENVIRONMENT "MC_MASTER=$<TARGET_FILE:mc-master>;MC_STORE=$<TARGET_FILE:mc-store>;MC_CHAOS_LOAD=$<TARGET_FILE:chaos_load>;MC_CHAOS_FOLLOW=$<TARGET_FILE:chaos_follow>;MC_EVENTS=$<TARGET_FILE:mc-events>;MC_CHAOS_SETTLE=${settle};PYTHONDONTWRITEBYTECODE=1;${MC_TEST_ENVIRONMENT}")
 endfunction()
 
-if(TARGET mc-master AND TARGET mc-store AND TARGET mckv-subscriber AND
-   MC_PYTHON3)
+if(TARGET mc-master AND TARGET mc-store AND TARGET mc-events AND MC_PYTHON3)
   add_executable(chaos_load chaos_load.c)
   target_link_libraries(chaos_load PRIVATE mckv Threads::Threads)
   add_executable(chaos_follow chaos_follow.c)
