@@ -230,8 +230,9 @@ class Chaos(Soak):
 
     def gather(self, stat):
         for name in ("events", "gap", "recovered", "epoch", "degraded", "stale", "refused_messages", "refused_events",
-                     "duplicates", "restarts", "lost_ids", "queue_full"):
-            self.heard[name] = self.heard.get(name, 0) + stat[name]
+                     "duplicates", "restarts", "lost_ids", "queue_full", "replays_asked", "snapshots_asked",
+                     "statuses_asked", "failed_requests"):
+            self.heard[name] = self.heard.get(name, 0) + stat.get(name, 0)
 
     def followed(self, program):
         lines, _ = self.ask(program, "dump", "dumped ")
