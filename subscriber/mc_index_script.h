@@ -5,7 +5,10 @@
  * question has one answer line, formatted as Python's json.dumps prints it; an
  * operation has one where a chain was refused. {"op":"layout","layout":L,
  * "prefix":P} begins with an empty index. Exported lines (mc_index_export) are
- * operations too. Questions: match, heads, lineage, resident, sessions_of.
+ * operations too. Operations are the changing calls of mc_index.h by their names:
+ * stored, removed, cleared, source_lost, engine_stored, engine_held,
+ * engine_removed, engine_cleared, worker_lost, observe, session_end. Questions:
+ * match, heads, lineage, resident, sessions_of.
  *
  * Threads: one thread at a time.
  */
