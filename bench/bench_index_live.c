@@ -273,7 +273,7 @@ static void run_rebuild(struct bench *bench)
         before.sessions != after.sessions || before.nodes != after.nodes) {
         bench_fail(bench, "what was built is not what was there");
     } else {
-        bench_absolute(bench, (double)CHAINS * DEPTH / (built - lost) / 1e6);
+        bench_absolute(bench, (double)(CHAINS * DEPTH) / (built - lost) / 1e6);
         bench_note(bench, "%llu blocks; losing the source took %.0f us",
                    (unsigned long long)CHAINS * DEPTH, (lost - begin) * 1e6);
     }

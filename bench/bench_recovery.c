@@ -157,15 +157,18 @@ static bool put_next(struct store *store)
 static uint64_t available_bytes(void)
 {
     char line[128];
-    unsigned long long kib = 0;
+    static const char name[] = "MemAvailable:";
+    uint64_t kib = 0;
     FILE *file = fopen("/proc/meminfo", "r");
     while (file && kib == 0 && fgets(line, sizeof line, file)) {
-        (void)sscanf(line, "MemAvailable: %llu kB", &kib);
+        if (strncmp(line, name, sizeof name - 1) == 0) {
+            kib = strtoull(line + sizeof name - 1, NULL, 10);
+        }
     }
     if (file) {
         (void)fclose(file);
     }
-    return (uint64_t)kib << 10;
+    return kib << 10;
 }
 
 static bool open_store(struct store *store, uint64_t count)

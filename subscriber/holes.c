@@ -56,11 +56,13 @@ static void insert(struct holes *holes, uint32_t at,
 void holes_add(struct holes *holes, const struct cursor_hole *hole)
 {
     uint32_t at = find(holes, hole->from_id);
-    struct cursor_hole *before = at > 0 ? &holes->ranges[at - 1] : NULL;
-    if (before && before->to_id + 1 == hole->from_id &&
-        before->is_refused == hole->is_refused) {
-        before->to_id = hole->to_id;
-        return;
+    if (at > 0) {
+        struct cursor_hole *before = &holes->ranges[at - 1];
+        if (before->to_id + 1 == hole->from_id &&
+            before->is_refused == hole->is_refused) {
+            before->to_id = hole->to_id;
+            return;
+        }
     }
     insert(holes, at, hole);
 }

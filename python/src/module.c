@@ -47,13 +47,20 @@ static bool close_at_exit(PyObject *module)
 
 static bool add_codes(PyObject *module)
 {
-#define ADD_CODE_(name, number, scope, text)                         \
-    if (PyModule_AddIntConstant(module, &#name[3], (number)) != 0) { \
-        return false;                                                \
+    static const struct {
+        const char *name;
+        int number;
+    } codes[] = {
+#define CODE_(name, number, scope, text) {&#name[3], (number)},
+        MC_ERR_LIST(CODE_)
+#undef CODE_
+    };
+    bool is_good = true;
+    for (size_t i = 0; is_good && i < sizeof codes / sizeof *codes; i++) {
+        is_good = PyModule_AddIntConstant(module, codes[i].name,
+                                          codes[i].number) == 0;
     }
-    MC_ERR_LIST(ADD_CODE_)
-#undef ADD_CODE_
-    return true;
+    return is_good;
 }
 
 static bool add_type(PyObject *module, const char *name, PyTypeObject *type)
