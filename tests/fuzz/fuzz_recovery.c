@@ -3,7 +3,8 @@
  * requests and bytes of the input, in between answers that are taken, blocked or
  * find nobody, and time. Whatever comes, a message that is given out is whole and
  * for a peer that asked, numbers of a replay rise, what is held stays within its
- * bounds, and at the end nothing is left over.
+ * bounds, once all read and time goes nobody is left in line, and at the end nothing
+ * is left over.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -158,6 +159,29 @@ static void answer(struct script *script, int messages)
     }
 }
 
+/* All read, and those who were granted nothing are given up. */
+static void drain(struct script *script)
+{
+    struct mci_recovery_message message;
+    struct mci_recovery_stats stats;
+    for (int i = 0; i < 1000; i++) {
+        while (
+            mci_recovery_next(script->recovery, script->now_ns, 1, &message)) {
+            check(script, &message);
+            mci_recovery_told(script->recovery, MCI_RECOVERY_SENT,
+                              script->now_ns);
+        }
+        mci_recovery_stats(script->recovery, &stats);
+        if (stats.serving == 0 && stats.waiting == 0) {
+            require(mci_recovery_wake_at(script->recovery) == UINT64_MAX);
+            return;
+        }
+        require(mci_recovery_wake_at(script->recovery) != UINT64_MAX);
+        script->now_ns += MCI_RECOVERY_PATIENCE_NS;
+    }
+    require(false);
+}
+
 static void step(struct script *script)
 {
     uint8_t byte = next_byte(script);
@@ -199,6 +223,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (script.len > 0) {
         step(&script);
     }
+    drain(&script);
     mci_recovery_destroy(script.recovery);
     mc_event_writer_destroy(writer);
     mci_history_destroy(script.history);
