@@ -553,3 +553,45 @@ def test_events_of_engines():
         assert len(stored) == 1 and stored[0].engine.hashes == [11, 12] and stored[0].engine.parent is None
         assert stored[0].engine.medium == "GPU" and stored[0].dp_rank == 3
         assert [(row.owner, row.own) for row in index.match([11, 12, 13]).workers] == [("w0/3", 2)]
+
+
+def test_an_engine_that_publishes():
+    zmq, msgpack = pytest.importorskip("zmq"), pytest.importorskip("msgpack")
+    context = zmq.Context()
+    try:
+        publisher = context.socket(zmq.XPUB)
+        port = publisher.bind_to_random_port("tcp://127.0.0.1")
+        index = Index("u64")
+        with Subscriber(Source(f"tcp://127.0.0.1:{port}", profile="engine", worker="w1"), index=index) as subscriber:
+            assert publisher.poll(PATIENCE_S * 1000) and publisher.recv() == b"\x01"
+            chain = list(range(50, 60))
+            for seq, event in enumerate((["BlockStored", chain, None, [1] * 10, 1, None, "GPU"], ["BlockRemoved", chain[8:], "GPU"])):
+                publisher.send_multipart([b"kv", struct.pack(">Q", seq), msgpack.packb([1.0, [event], 0])])
+            assert [item.type for item in events_of(subscriber, 2)] == ["stored", "removed"]
+            assert [(row.owner, row.own) for row in index.match(chain).workers] == [("w1/0", 8)]
+    finally:
+        context.destroy(linger=0)
+
+
+def test_a_stream_that_is_encrypted(master_of_its_own, tmp_path):
+    keygen = [os.environ.get("MC_STORE") or "mc-store", "keygen", "--curve"]
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    for name in ("server", "reader", "stranger"):
+        subprocess.run([*keygen, str(tmp_path / name)], check=True, capture_output=True, env=environment)
+
+    def public(name):
+        rows = dict(line.split(None, 1) for line in (tmp_path / name).read_text().splitlines() if line.strip())
+        return rows["public"].strip()
+
+    (tmp_path / "allowed").write_text(public("reader") + "\n")
+    running = master_of_its_own("--enable_kv_events", "--kv_events_bind_endpoint=tcp://127.0.0.1:*", "--kv_events_backend_id=n1",
+                                f"--curve_server_key_file={tmp_path / 'server'}", f"--curve_allowed_keys_file={tmp_path / 'allowed'}")
+    store = MooncakeDistributedStore()
+    assert set_up(store, running.address) == 0
+    good, bad = (Source(running.events, curve_server_key=public("server"), curve_key_file=str(tmp_path / name))
+                 for name in ("reader", "stranger"))
+    with Subscriber(good) as subscriber, Subscriber(bad) as other:
+        put(store, ["a"], "s")
+        assert events_of(subscriber, 2)[1].object_key == "a"
+        assert other.next(0.2) is None and other.stats()["events"] == 0
+    store.close()
