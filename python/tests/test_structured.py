@@ -545,6 +545,33 @@ def test_manifests_that_are_none(transfer):
     assert refused > 200
 
 
+def test_members_that_are_none(transfer):
+    ref = put(transfer, {"a": VALUES["array"], "r": VALUES["rows"], "v": VALUES["list"]}, schemas={"v": FieldSchema("msgpack_ragged")})
+    good = transfer.store.get(ref.manifest_key)
+    lies = [("codec", [1]), ("codec", None), ("codec", "pickle"), ("shape", [-6, -4]), ("shape", [6, 5]), ("shape", "x"), ("shape", [1] * 99),
+            ("shape", [True]), ("dtype", "O"), ("dtype", "|V8"), ("dtype", [1]), ("dtype", "nonsense"), ("size", -1), ("size", 10**30),
+            ("size", 97), ("size", "x"), ("rows", -1), ("rows", 4), ("rows", 1 << 40), ("dims", 0), ("dims", 99), ("dims", 2),
+            ("container", 3), ("container", [1]), ("kind", [1]), ("cut", [1]), ("part", [1])]
+    for place in range(3):
+        for name, lie in lies:
+            top = values.load(good)
+            params = top["members"][place][2]
+            if name not in params and name not in ("cut", "part"):
+                continue
+            params[name] = lie
+            assert transfer.store.upsert(ref.manifest_key, values.dump(top)) == 0
+            with pytest.raises(StructuredObjectCorrupt):
+                transfer.materialize(transfer.read_spec(ref))
+                pytest.fail(f"{place} {name} {lie}")
+    for name, lie in (("format", "x"), ("version", 2), ("chunk_bytes", 0), ("chunk_bytes", "x"), ("metadata", [1]), ("members", 3),
+                      ("members", [[]]), ("members", [["a", -1, {}, 0]]), ("members", [[3, 1, {"size": 1}, 0]])):
+        top = values.load(good)
+        top[name] = lie
+        assert transfer.store.upsert(ref.manifest_key, values.dump(top)) == 0
+        with pytest.raises(StructuredObjectCorrupt):
+            transfer.materialize(transfer.read_spec(ref))
+
+
 def test_bytes_that_no_value_has():
     chance = random.Random(3)
     good = values.dump([1, (2, 3), {"k": VALUES["array"]}, 1 << 80, np.float32(1)])

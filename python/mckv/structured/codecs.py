@@ -415,7 +415,9 @@ class _TypedRows(_Ragged):
                 yield shape
 
     def _widths(self, params, numbers):
-        item = _itemsize(params, params.get("kind") == "tensor")
+        if params.get("kind") not in ("tensor", "ndarray"):
+            raise corrupt("its kind")
+        item = _itemsize(params, params["kind"] == "tensor")
         return [0 if shape is None else math.prod(shape) * item for shape in self._shapes(params, numbers)]
 
     def decode(self, params, index, data):
@@ -493,7 +495,7 @@ def codec_of(params: Any):
     """The codec of params that were read; StructuredObjectCorrupt."""
     if not isinstance(params, dict) or type(params.get("size")) is not int or params["size"] < 0:
         raise corrupt("its params")
-    codec = CODECS.get(params.get("codec"))
-    if codec is None:
-        raise corrupt(f"codec {params.get('codec')!r} is not known")
-    return codec
+    name = params.get("codec")
+    if not isinstance(name, str) or name not in CODECS:
+        raise corrupt(f"codec {name!r} is not known")
+    return CODECS[name]

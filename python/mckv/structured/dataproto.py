@@ -7,7 +7,7 @@ from process to process, and whoever needs a field, or some rows of it, reads th
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from .manifest import Manifest, Member
 from .reader import load_manifest

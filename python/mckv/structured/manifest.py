@@ -74,7 +74,7 @@ class Manifest:
 
     def payload_keys(self) -> List[str]:
         """All keys but the manifest's own."""
-        keys = []
+        keys: List[str] = []
         for member in self.members.values():
             keys.extend(key for key, _ in self.chunks(member))
             if member.index_size:

@@ -7,9 +7,9 @@ import threading
 import uuid
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
-from . import codecs, values
+from . import codecs
 from .dataproto import DataProtoCalls
-from .manifest import KEY_BYTES_MAX, Manifest, Member, base_of, check_chunk_bytes
+from .manifest import KEY_BYTES_MAX, Manifest, Member, check_chunk_bytes
 from .reader import NOT_FOUND, Reader, aim, failure, load_manifest
 from .types import (
     BundleTransferPolicy,
