@@ -517,6 +517,47 @@ def test_what_is_gone_is_told(transfer):
     assert transfer.remove_structured_object(ref) == 0
 
 
+def test_a_store_that_cannot_be_asked_is_no_absence(embedded):
+    transfer = MooncakeBundleTransfer(embedded, "t")
+    ref = put(transfer, {"a": b"1"})
+    embedded.close()
+    for call in (lambda: transfer.materialize(transfer.read_spec(ref)), lambda: transfer.remove_structured_object(ref),
+                 lambda: put(transfer, {"a": b"1"}), lambda: transfer.put_bundle({"a": b"1"})):
+        with pytest.raises(StructuredObjectError) as caught:
+            call()
+        assert caught.value.code == -600 and not isinstance(caught.value, StructuredObjectMissing)
+
+
+def test_removing_beside_readers(transfer):
+    import threading
+
+    given = {"a": np.arange(5000), "r": VALUES["rows"], "b": b"1" * 5000}
+    faults, over = [], threading.Event()
+    refs = [put(transfer, given, chunk_bytes=999)]
+
+    def read():
+        while not over.is_set():
+            try:
+                got = transfer.materialize(transfer.read_spec(refs[-1])).objects
+                if not same(given, got):
+                    faults.append(got)
+            except StructuredObjectMissing:
+                pass
+            except Exception as error:
+                faults.append(error)
+
+    threads = [threading.Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(40):
+        refs.append(put(transfer, given, chunk_bytes=999))
+        assert transfer.remove_structured_object(refs[-2]) > 0
+    over.set()
+    for thread in threads:
+        thread.join(60)
+    assert not faults, faults[0]
+
+
 def test_a_payload_of_another_size_is_told(transfer):
     ref = put(transfer, {"a": b"1" * 100})
     manifest, keys = keys_of_ref(transfer, ref)

@@ -30,11 +30,14 @@ def failure(code: int, key: str, what: str) -> StructuredObjectError:
 
 
 def load_manifest(store: Any, key: str) -> Manifest:
-    """Raises StructuredObjectMissing, StructuredObjectCorrupt."""
+    """Raises StructuredObjectMissing, StructuredObjectCorrupt, StructuredObjectError."""
     data = store.get(key)
-    if not data:
-        raise StructuredObjectMissing(f"no object has the manifest {key}", NOT_FOUND, key)
-    return read(key, data)
+    if data:
+        return read(key, data)
+    code = store.get_size(key)  # get() does not say why
+    if code >= 0:
+        raise StructuredObjectError(f"the manifest {key} could not be read", 0, key)
+    raise failure(code, key, "no manifest")
 
 
 @dataclass

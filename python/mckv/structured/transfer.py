@@ -226,8 +226,9 @@ class MooncakeBundleTransfer(DataProtoCalls):
     # ---- removing ----------------------------------------------------------
 
     def remove_structured_object(self, ref: Union[RemoteBundleRef, Mapping[str, Any]]) -> int:
-        """Removes an object, also while it is read (readers that have begun get
-        all of their bytes). Answers how many keys went; 0 if it was not there."""
+        """Removes an object, also while it is read: a reader gets all that it asked
+        for or StructuredObjectMissing. Answers how many keys went; 0 if it was not
+        there."""
         from .refs import as_ref
 
         key = as_ref(ref).manifest_key
