@@ -260,7 +260,8 @@ static PyStructSequence_Field place_fields[] = {
     {"owner", "'worker/rank' of an engine, 'store:backend' of a store"},
     {"tier", "'device', 'disk', 'external' or 'host'"},
     {"blocks", "match: contiguous from the first; resident: held"},
-    {"prefix", "resident: longest contiguous prefix from a root; match: 0"},
+    {"prefix",
+     "resident: longest contiguous prefix from a root; match: as blocks"},
     {NULL, NULL}};
 
 static PyStructSequence_Field worker_fields[] = {
