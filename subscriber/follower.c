@@ -45,6 +45,7 @@ static enum mc_err init_recovery(struct follower *follower,
         recovery_begin_snapshot(follower->recovery);
     } else if (source->begin == MC_BEGIN_SEQ) {
         recovery_begin_replay(follower->recovery, source->begin_seq);
+        follower->is_raw = true;
     }
     return MC_OK;
 }
@@ -99,7 +100,7 @@ void follower_go_by_number(struct follower *follower, bool is_by_number)
     if (!recovery || (recovery->is_by_number && recovery->is_active)) {
         return; /* after what is being fetched */
     }
-    recovery->is_by_number = is_by_number;
+    recovery_go_by_number(recovery, is_by_number);
     follower->cursor.keeps_losses = !is_by_number;
 }
 

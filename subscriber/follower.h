@@ -81,6 +81,8 @@ struct follower {
     struct held_message held;
     struct recovery *recovery; /* NULL: what is lost stays lost */
     struct kept kept;          /* by number: what came after a gap */
+    bool is_raw; /* begins at a number: events are told as they were published
+                    until what is published now is reached */
     uint64_t told_seq;    /* by number: the loss of those up to it was told */
     uint64_t refused_seq; /* by number: was refused, and is fetched once */
     bool is_dirty;        /* something was applied since it was dropped */

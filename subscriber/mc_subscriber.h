@@ -140,7 +140,8 @@ enum mc_begin {
     MC_BEGIN_NOW = 0,  /* with what comes first */
     MC_BEGIN_SNAPSHOT, /* with all that the store holds, and then `recovered`;
                           not for engines */
-    MC_BEGIN_SEQ       /* with message begin_seq, or the oldest that is kept */
+    MC_BEGIN_SEQ /* with message begin_seq, or the oldest that is kept: all
+                          up to the newest is delivered as it was published */
 };
 
 /* Another publisher of the same store. */

@@ -223,7 +223,7 @@ bool mirror_has_newer(const struct mirror *mirror,
     for (; scope && link != &scope->entries; link = link->next) {
         const struct mirror_entry *entry =
             MCI_CONTAINER(link, struct mirror_entry, link);
-        if (entry->event_id > event->event_id) {
+        if (entry->event_id >= event->event_id) {
             return true;
         }
     }

@@ -48,7 +48,7 @@ bool mirror_take_older(struct mirror *mirror, const struct mirror_event *event,
 bool mirror_take_cleared(struct mirror *mirror,
                          const struct mirror_event *event,
                          struct mirror_row *row_out);
-/* Whether the event's tenant at its backend has an entry that is newer. */
+/* Whether the event's tenant at its backend has an entry that is not older. */
 bool mirror_has_newer(const struct mirror *mirror,
                       const struct mirror_event *event);
 

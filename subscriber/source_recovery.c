@@ -125,6 +125,20 @@ void recovery_adopted(struct recovery *recovery)
     recovery->doubt_id = 0;
 }
 
+void recovery_go_by_number(struct recovery *recovery, bool is_by_number)
+{
+    if (is_by_number && !recovery->is_by_number && recovery->is_active) {
+        forget(recovery);
+        recovery->wants_status = false;
+        recovery->is_active = false;
+        if (recovery->is_told) {
+            recovery->degraded = MC_DEGRADED_BAD_ANSWER;
+        }
+        recovery->is_told = false;
+    }
+    recovery->is_by_number = is_by_number;
+}
+
 void recovery_moved(struct recovery *recovery, bool is_all_known)
 {
     forget(recovery);

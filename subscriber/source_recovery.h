@@ -135,6 +135,10 @@ void recovery_init(struct recovery *recovery, uint64_t patience_ns,
 void recovery_begin_snapshot(struct recovery *recovery);
 void recovery_begin_replay(struct recovery *recovery, uint64_t from_seq);
 
+/* Whether the ids of the source count. Where they turn out not to, nothing that
+ * was missed by id can be made good any more, and that is told. */
+void recovery_go_by_number(struct recovery *recovery, bool is_by_number);
+
 void recovery_connected(struct recovery *recovery, const struct cursor *cursor);
 
 /* Messages from this number on (0: not known) were missed or refused, which was

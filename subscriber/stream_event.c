@@ -346,7 +346,8 @@ static bool apply_difference(struct stream *stream)
 static bool apply_event(struct stream *stream)
 {
     struct follower *follower = stream_follower(stream);
-    if (follower_has_ids(follower) && follower->cursor.epoch != 0) {
+    bool has_places = follower->recovery && follower->mirror;
+    if (has_places && follower->cursor.epoch != 0 && !follower->is_raw) {
         return apply_difference(stream);
     }
     return apply_plainly(stream, way_of(stream));
@@ -426,6 +427,7 @@ bool stream_take_event(struct stream *stream)
     enum cursor_verdict verdict = cursor_event(&follower->cursor, event->epoch,
                                                event->event_id, &finding);
     if (verdict == CURSOR_DUPLICATE && !is_fetched(stream, event)) {
+        stream_heed(stream, &finding); /* id 0 may be of another run */
         count_duplicate(stream);
         skip_event(stream);
         return false;

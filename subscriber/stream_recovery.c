@@ -304,6 +304,7 @@ static void go_on(struct stream *stream)
         return; /* to decide once more */
     }
     close_recovery(stream);
+    follower->is_raw = false;
     follower_go_by_number(follower, follower->engine != NULL ||
                                         follower->cursor.epoch == 0);
     stream->phase = PHASE_IDLE;

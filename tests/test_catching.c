@@ -351,6 +351,19 @@ START_TEST(a_number_to_begin_with_is_replayed_before_what_comes)
 }
 END_TEST
 
+START_TEST(a_store_without_epochs_is_followed_though_a_snapshot_was_wanted)
+{
+    struct rig *rig = rig_make(MC_PROFILE_STORE, MC_BEGIN_SNAPSHOT, 0);
+    hear(rig, 1, 2);
+    hear(rig, 4, 4);
+    check_log(rig, "epoch k1 degraded k2 gap ");
+    publish(rig, 3);
+    answer_all(rig, 0);
+    check_log(rig, "k3 k4 recovered ");
+    rig_free(rig);
+}
+END_TEST
+
 START_TEST(what_cannot_be_kept_is_replayed_too)
 {
     struct alloc_fail fail;
@@ -391,6 +404,9 @@ int main(void)
                         0, 2);
     tcase_add_loop_test(
         numbers, a_number_to_begin_with_is_replayed_before_what_comes, 0, 2);
+    tcase_add_test(
+        numbers,
+        a_store_without_epochs_is_followed_though_a_snapshot_was_wanted);
     tcase_add_loop_test(numbers, what_cannot_be_kept_is_replayed_too, 0, 2);
     suite_add_tcase(suite, numbers);
     return suite_run(suite);

@@ -885,12 +885,31 @@ static void add_changes(Suite *suite)
     suite_add_tcase(suite, held);
 }
 
+/* No event has id 0, but something may say so. */
+START_TEST(another_epoch_is_told_though_its_event_counts_for_nothing)
+{
+    struct rig *rig = rig_make();
+    feed_one(rig, 1, "a");
+    event_message_stored(&rig->message, 2, "b", NULL);
+    rig->message.epoch = EPOCH + 1;
+    event_message_stored(&rig->message, 0, "c", NULL);
+    feed(rig);
+    feed_one(rig, 1, "d");
+    const char *stale = strstr(rig->log, "stale ");
+    ck_assert_ptr_nonnull(stale);
+    ck_assert_ptr_nonnull(strstr(stale, " +d "));
+    rig_free(rig);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("stream");
     add_order(suite);
     add_changes(suite);
     TCase *memory = tcase_create("memory");
+    tcase_add_test(memory,
+                   another_epoch_is_told_though_its_event_counts_for_nothing);
     tcase_add_test(memory, over_its_bound_the_mirror_begins_anew_and_says_so);
     tcase_add_test(memory, no_event_is_lost_in_silence_when_memory_fails);
     tcase_add_test(memory, an_event_that_can_never_be_applied_is_told_as_a_gap);
