@@ -185,6 +185,18 @@ enum mc_err mci_memory_remove(struct mci_memory *memory, void *base,
     return err;
 }
 
+size_t mci_memory_len(struct mci_memory *memory, const void *data)
+{
+    uintptr_t begin = (uintptr_t)data;
+    (void)pthread_mutex_lock(&memory->lock);
+    const struct mci_memory_range *range =
+        range_at(memory, find_behind(memory, begin));
+    bool is_within = range && !range->is_leaving && range->begin <= begin;
+    size_t len = is_within ? range->end - begin : 0;
+    (void)pthread_mutex_unlock(&memory->lock);
+    return len;
+}
+
 /* ---- using --------------------------------------------------------------- */
 
 static struct mci_memory_range **used(struct mci_memory_use *use)

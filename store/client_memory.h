@@ -37,6 +37,9 @@ MC_CHECK_RESULT enum mc_err mci_memory_add(struct mci_memory *memory,
 MC_CHECK_RESULT enum mc_err mci_memory_remove(struct mci_memory *memory,
                                               void *base, uint64_t deadline_ns);
 
+/* How many bytes from there on lie within one range; 0: none does. */
+size_t mci_memory_len(struct mci_memory *memory, const void *data);
+
 /* What one call uses, on its stack; all zero at first. One that uses more than
  * MCI_MEMORY_USES_MAX ranges, or finds no memory to list them, uses all there are:
  * none is unregistered meanwhile. */

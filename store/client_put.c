@@ -96,6 +96,37 @@ enum mc_err mc_client_upsert_parts(struct mc_client *client, struct mc_view key,
     return write_one(&writing);
 }
 
+enum mc_err mc_client_batch_put_parts(struct mc_client *client,
+                                      const struct mc_view *keys,
+                                      const struct mc_spans *values,
+                                      size_t count,
+                                      const struct mc_replicate_config *config,
+                                      int64_t *results_out)
+{
+    struct mci_writing writing = {.client = client,
+                                  .config = config,
+                                  .keys = keys,
+                                  .lists = values,
+                                  .results = results_out,
+                                  .takes_any_memory = true};
+    return mci_write(&writing, count);
+}
+
+enum mc_err mc_client_batch_upsert_parts(
+    struct mc_client *client, const struct mc_view *keys,
+    const struct mc_spans *values, size_t count,
+    const struct mc_replicate_config *config, int64_t *results_out)
+{
+    struct mci_writing writing = {.client = client,
+                                  .config = config,
+                                  .keys = keys,
+                                  .lists = values,
+                                  .results = results_out,
+                                  .replaces = true,
+                                  .takes_any_memory = true};
+    return mci_write(&writing, count);
+}
+
 /* ---- registered memory --------------------------------------------------- */
 
 enum mc_err mc_client_put_from(struct mc_client *client, struct mc_view key,
@@ -175,4 +206,9 @@ enum mc_err mc_client_unregister_buffer(struct mc_client *client, void *base)
     uint64_t now_ns = mci_clock_ns();
     return mci_memory_remove(&client->memory, base,
                              mci_clock_deadline(now_ns, client->timeout_ms));
+}
+
+size_t mc_client_registered_len(struct mc_client *client, const void *data)
+{
+    return mci_memory_len(&client->memory, data);
 }

@@ -172,6 +172,8 @@ MC_CHECK_RESULT enum mc_err mc_client_register_buffer(struct mc_client *client,
  * -600 (no range begins there), -901 (still in use: it stays registered). */
 MC_CHECK_RESULT enum mc_err
 mc_client_unregister_buffer(struct mc_client *client, void *base);
+/* How many bytes from there on lie within one registered range; 0: none does. */
+size_t mc_client_registered_len(struct mc_client *client, const void *data);
 
 /* ---- writing from registered memory ------------------------------------ */
 
@@ -213,6 +215,16 @@ MC_CHECK_RESULT enum mc_err
 mc_client_upsert_parts(struct mc_client *client, struct mc_view key,
                        const struct mc_span *parts, size_t count,
                        const struct mc_replicate_config *config);
+/* Many of those; rows as mc_client_batch_put. */
+MC_CHECK_RESULT enum mc_err
+mc_client_batch_put_parts(struct mc_client *client, const struct mc_view *keys,
+                          const struct mc_spans *values, size_t count,
+                          const struct mc_replicate_config *config,
+                          int64_t *results_out);
+MC_CHECK_RESULT enum mc_err mc_client_batch_upsert_parts(
+    struct mc_client *client, const struct mc_view *keys,
+    const struct mc_spans *values, size_t count,
+    const struct mc_replicate_config *config, int64_t *results_out);
 
 /* ---- reading ---------------------------------------------------------- */
 

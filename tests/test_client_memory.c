@@ -55,6 +55,13 @@ START_TEST(ranges_are_counted_and_never_overlap)
     ck_assert_int_eq(mci_memory_add(&memory, a + 4096, 4096), MC_OK);
     ck_assert_int_eq(mci_memory_add(&memory, a - 4096, 4096), MC_OK);
     ck_assert_uint_eq(atomic_load(&memory.count), 3);
+    /* Ranges that touch are two. */
+    ck_assert_uint_eq(mci_memory_len(&memory, a), 4096);
+    ck_assert_uint_eq(mci_memory_len(&memory, a + 4095), 1);
+    ck_assert_uint_eq(mci_memory_len(&memory, a - 1), 1);
+    ck_assert_uint_eq(mci_memory_len(&memory, a - 4097), 0);
+    ck_assert_uint_eq(mci_memory_len(&memory, a + 8192), 0);
+    ck_assert_uint_eq(mci_memory_len(&memory, NULL), 0);
     ck_assert_int_eq(mci_memory_remove(&memory, a, 0), MC_OK);
     ck_assert_int_eq(mci_memory_remove(&memory, a, 0), MC_OK);
     ck_assert_int_eq(mci_memory_remove(&memory, a, 0), MC_ERR_INVALID_PARAMS);

@@ -193,6 +193,11 @@ START_TEST(the_first_bytes_stay_whatever_call_comes_second)
         mc_client_get_into(rig.client, key, got, sizeof got, &size), MC_OK);
     ck_assert_uint_eq(size, 40);
     ck_assert_mem_eq(got, value, 40);
+    const struct mc_spans list = {.spans = parts, .count = 2};
+    ck_assert_int_eq(
+        mc_client_batch_put_parts(rig.client, &key, &list, 1, NULL, &result),
+        MC_OK);
+    ck_assert_int_eq(result, 0);
     ck_assert_str_eq(client_events(&rig), "+cpu:a");
     client_close(&rig);
 }
@@ -219,6 +224,22 @@ START_TEST(the_last_bytes_stand_after_upserts)
         mc_client_get_into(rig.client, key, got, sizeof got, &size), MC_OK);
     ck_assert_uint_eq(size, 39);
     ck_assert_mem_eq(got, value + 5, 39);
+    /* Many of those: each row by itself, from memory that nobody registered. */
+    const struct mc_span mine[] = {{(void *)(uintptr_t) "of the ", 7},
+                                   {(void *)(uintptr_t) "stack", 5}};
+    const struct mc_view keys[] = {mc_view_str("a"), mc_view_str("b")};
+    const struct mc_spans lists[] = {{mine, 2}, {NULL, 1}};
+    int64_t results[2] = {77, 77};
+    ck_assert_int_eq(
+        mc_client_batch_upsert_parts(rig.client, keys, lists, 2, NULL, results),
+        MC_OK);
+    ck_assert_int_eq(results[0], 0);
+    ck_assert_int_eq(results[1], MC_ERR_INVALID_PARAMS);
+    ck_assert_int_eq(
+        mc_client_get_into(rig.client, key, got, sizeof got, &size), MC_OK);
+    ck_assert_uint_eq(size, 12);
+    ck_assert_mem_eq(got, "of the stack", 12);
+    ck_assert(!client_has(&rig, "b"));
     (void)client_events(&rig);
     client_close(&rig);
 }
