@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -72,8 +72,8 @@ class ByCMake(build_ext):
 
 setup(
     version=version(),
-    packages=["mckv", "mckv.structured", "mooncake"],
-    package_data={"mckv": ["*.pyi", "py.typed"], "mooncake": ["*.pyi", "py.typed"]},
+    packages=find_packages(include=["mckv*", "mooncake*"]),
+    package_data={"": ["*.pyi", "py.typed"]},
     # What makes the wheel one of this machine and this Python.
     ext_modules=[Extension("mckv._store", sources=[])],
     cmdclass={"build_ext": ByCMake},

@@ -6,14 +6,22 @@ one per key; error_text() says what a code means. What cannot be an argument at 
 key that is no str, is an exception. The interpreter's lock is not held while bytes move. Any
 thread may call, and may close: calls under way are waited for, later ones answer -600.
 """
-from ._store import BufferHandle, Store, error_text
+import os
+
+from ._store import BufferHandle, Store, bind_to_numa_node, error_text
 from .config import (ObjectDataType, ReplicaStatus, ReplicateConfig, SoftPinAction, TaskStatus,
                      TaskType)
+from .memory import MooncakeHostMemAllocator
+from .replicas import ObjectState, Probe, ReplicaDescriptor, probe_of
+from .tensors import TensorCalls
 
-__all__ = ["BufferHandle", "MooncakeDistributedStore", "ObjectDataType", "ReplicaStatus",
-           "ReplicateConfig", "SoftPinAction", "TaskStatus", "TaskType", "error_text"]
+__all__ = ["BufferHandle", "MooncakeDistributedStore", "MooncakeHostMemAllocator",
+           "ObjectDataType", "ObjectState", "Probe", "ReplicaDescriptor", "ReplicaStatus",
+           "ReplicateConfig", "SoftPinAction", "TaskStatus", "TaskType", "bind_to_numa_node",
+           "error_text"]
 
 NOT_SUPPORTED = -1012
+TASK_NOT_FOUND = -1400
 
 _DICT_DEFAULTS = {
     "global_segment_size": 16 << 20, "local_buffer_size": 16 << 20, "protocol": "tcp",
@@ -24,7 +32,7 @@ _DICT_DEFAULTS = {
 _DICT_REQUIRED = ("local_hostname", "metadata_server")
 
 
-class MooncakeDistributedStore(Store):
+class MooncakeDistributedStore(TensorCalls, Store):
     """A client of a store; setup() connects it, close() or its end disconnects it."""
 
     def setup(self, local_hostname, metadata_server=None, global_segment_size=None,
@@ -79,3 +87,54 @@ class MooncakeDistributedStore(Store):
         if settings.pop("ipc_socket_path"):
             return NOT_SUPPORTED
         return self.setup(**settings)
+
+    def init_all(self, protocol, device_name, mount_segment_size=16 << 20):
+        """setup() with what the environment says: MOONCAKE_MASTER (127.0.0.1:50051),
+        MOONCAKE_TE_META_DATA_SERVER (P2PHANDSHAKE), MOONCAKE_LOCAL_HOSTNAME (localhost)."""
+        return self.setup(os.environ.get("MOONCAKE_LOCAL_HOSTNAME", "localhost"),
+                          os.environ.get("MOONCAKE_TE_META_DATA_SERVER", "P2PHANDSHAKE"),
+                          mount_segment_size, 16 << 20, protocol, device_name,
+                          os.environ.get("MOONCAKE_MASTER", "127.0.0.1:50051"))
+
+    # -- where objects are
+
+    def batch_get_replica_desc(self, keys):
+        """A dict of lists of ReplicaDescriptor; keys that cannot be read have none of their own.
+        Takes a read lease."""
+        keys = list(keys)
+        return {key: [ReplicaDescriptor(*row) for row in rows]
+                for key, rows in zip(keys, self._replicas(keys)) if not isinstance(rows, int)}
+
+    def get_replica_desc(self, key):
+        """A list of ReplicaDescriptor, empty if there is no such object."""
+        return self.batch_get_replica_desc([key]).get(key, [])
+
+    def probe(self, key):
+        """What a key is at this moment, as a Probe; leaves no lease."""
+        return probe_of(self._probe(key))
+
+    # -- what is not built, with the answers that its callers know
+
+    def setup_dummy(self, mem_pool_size, local_buffer_size, server_address):
+        """A client without memory on the process of another: not built, -1012."""
+        return NOT_SUPPORTED
+
+    def alloc_from_mem_pool(self, size):
+        """Memory of a dummy client: not built, 0."""
+        return 0
+
+    def create_copy_task(self, key, targets):
+        """Not built: ((0, 0), -1012)."""
+        return (0, 0), NOT_SUPPORTED
+
+    def create_move_task(self, key, source, target):
+        """Not built: ((0, 0), -1012)."""
+        return (0, 0), NOT_SUPPORTED
+
+    def query_task(self, task_id):
+        """There are no tasks: (None, -1400)."""
+        return None, TASK_NOT_FOUND
+
+    def begin_weight_snapshot(self, descriptor, adapter):
+        """Not built: NotImplementedError."""
+        raise NotImplementedError("weight snapshots are not built")

@@ -151,6 +151,71 @@ PyMethodDef mcp_store_methods[] = {
     {"remove_all", FN(mcp_remove_all), WITH_KEYWORDS,
      "remove_all($self, force=False)\n--\n\nRemoves all that is not leased; if "
      "forced, all.\n\nReturns how many, or -1."},
+    {"get_into_ranges", FN(mcp_get_into_ranges), WITH_KEYWORDS,
+     "get_into_ranges($self, buffer_ptrs, all_keys, all_dst_offsets, "
+     "all_src_offsets, all_sizes)\n--\n\nPieces of objects into registered "
+     "memory, by buffer, key and fragment: of each\nfragment its size in "
+     "bytes, "
+     "its offset in the object, and its offset from the\naddress of the "
+     "buffer.\n\nReturns lists of the same shape: bytes, or a negative code; "
+     "-600 where lengths of\nlists differ."},
+    /* Sessions. */
+    {"batch_get_session_start", FN(mcp_batch_get_session_start), WITH_KEYWORDS,
+     "batch_get_session_start($self, keys)\n--\n\nOpens a session per key, "
+     "which is counted: each start wants its end." CODES},
+    {"batch_get_into_multi_buffer_ranges", FN(mcp_batch_get_ranges),
+     WITH_KEYWORDS,
+     "batch_get_into_multi_buffer_ranges($self, keys, all_buffer_ptrs, "
+     "all_sizes, all_src_offsets)\n--\n\nReads ranges of objects with a "
+     "session to registered memory, without a word to the\nmaster.\n\nReturns "
+     "a list: per key the sum of its sizes, or a negative code."},
+    {"batch_get_session_end", FN(mcp_batch_get_session_end), WITH_KEYWORDS,
+     "batch_get_session_end($self, keys)\n--\n\nDrops one use of each session; "
+     "keys without one are passed over." CODE},
+    {"batch_put_session_start", FN(mcp_batch_put_session_start), WITH_KEYWORDS,
+     "batch_put_session_start($self, keys, sizes, config=None)\n--\n\nOpens a "
+     "write of so many bytes per key." CODES},
+    {"batch_put_from_multi_buffer_ranges", FN(mcp_batch_put_ranges),
+     WITH_KEYWORDS,
+     "batch_put_from_multi_buffer_ranges($self, keys, all_buffer_ptrs, "
+     "all_sizes, all_dst_offsets)\n--\n\nWrites ranges of open writes from "
+     "registered memory; nobody touches it any more\nwhen this returns.\n\n"
+     "Returns a list: per key the sum of its sizes, or a negative code."},
+    {"batch_put_session_end", FN(mcp_batch_put_session_end), WITH_KEYWORDS,
+     "batch_put_session_end($self, keys)\n--\n\nMakes the objects readable; "
+     "bytes that were never written are 0." CODES},
+    {"batch_put_session_revoke", FN(mcp_batch_put_session_revoke),
+     WITH_KEYWORDS,
+     "batch_put_session_revoke($self, keys)\n--\n\nThe writes leave no "
+     "trace." CODES},
+    /* Segments. */
+    {"mount_segment", FN(mcp_mount_segment), WITH_KEYWORDS,
+     "mount_segment($self, path, size, offset=0, protocol='tcp', "
+     "location='')\n--\n\nLends the store size bytes of a file from offset on, "
+     "which is a multiple of the\npage size.\n\nReturns {'ret': code, "
+     "'segment_ids': [str]}."},
+    {"unmount_segment", FN(mcp_unmount_segment), WITH_KEYWORDS,
+     "unmount_segment($self, segment_ids, grace_period_seconds=0)\n--\n\nTakes "
+     "segments back. Within the grace period their objects can still be "
+     "read;\nreturns when it is over." CODE},
+    {"allocate_and_mount_segment", FN(mcp_allocate_and_mount_segment),
+     WITH_KEYWORDS,
+     "allocate_and_mount_segment($self, size, protocol='tcp', "
+     "location='')\n--\n\nMakes memory and lends it.\n\nReturns {'ret': code, "
+     "'segment_ids': [str], 'allocated_size': bytes}."},
+    {"unmount_and_free_segment", FN(mcp_unmount_segment), WITH_KEYWORDS,
+     "unmount_and_free_segment($self, segment_ids, "
+     "grace_period_seconds=0)\n--\n\nAs unmount_segment(), of what "
+     "allocate_and_mount_segment() made." CODE},
+    {"_replicas", FN(mcp_replicas), WITH_KEYWORDS,
+     "What get_replica_desc() is made of."},
+    {"_write_parts", FN(mcp_write_parts), WITH_KEYWORDS,
+     "Objects of parts, a code per key."},
+    {"_get_blocks", FN(mcp_get_blocks), WITH_KEYWORDS,
+     "A list of Block, or a code."},
+    {"_registered_len", mcp_registered_len, METH_O,
+     "How many bytes from an address on are registered."},
+    {"_probe", FN(mcp_probe), WITH_KEYWORDS, "What probe() is made of."},
     /* Memory. */
     {"register_buffer", FN(mcp_register_buffer), WITH_KEYWORDS,
      "register_buffer($self, buffer_ptr, size)\n--\n\nMemory that calls may "

@@ -62,6 +62,25 @@ MCP_METHOD(mcp_register_buffer)
 MCP_METHOD(mcp_unregister_buffer)
 MCP_METHOD(mcp_take_lease)
 MCP_METHOD(mcp_local_buffer_bytes)
+MCP_METHOD(mcp_batch_get_session_start)
+MCP_METHOD(mcp_batch_get_ranges)
+MCP_METHOD(mcp_batch_get_session_end)
+MCP_METHOD(mcp_batch_put_session_start)
+MCP_METHOD(mcp_batch_put_ranges)
+MCP_METHOD(mcp_batch_put_session_end)
+MCP_METHOD(mcp_batch_put_session_revoke)
+MCP_METHOD(mcp_get_into_ranges)
+MCP_METHOD(mcp_mount_segment)
+MCP_METHOD(mcp_allocate_and_mount_segment)
+MCP_METHOD(mcp_unmount_segment)
+MCP_METHOD(mcp_replicas)
+MCP_METHOD(mcp_probe)
+MCP_METHOD(mcp_write_parts)
+MCP_METHOD(mcp_get_blocks)
 
+PyObject *mcp_registered_len(PyObject *self, PyObject *object);
+PyObject *mcp_host_alloc(PyObject *self, PyObject *object);
+PyObject *mcp_host_free(PyObject *self, PyObject *object);
+PyObject *mcp_bind_to_node(PyObject *self, PyObject *object);
 PyObject *mcp_store_open(struct mcp_store *store, PyObject *args);
 #endif

@@ -23,6 +23,12 @@ static PyObject *error_text(PyObject *self, PyObject *object)
 
 static PyMethodDef functions[] = {
     {"_close_all", close_all, METH_NOARGS, "Closes every open store."},
+    {"_host_alloc", mcp_host_alloc, METH_O, "Pages of memory, or 0."},
+    {"_host_free", mcp_host_free, METH_O, "0, or -600."},
+    {"bind_to_numa_node", mcp_bind_to_node, METH_O,
+     "bind_to_numa_node(node, /)\n--\n\nThe calling thread runs on the "
+     "processors of a node, and takes memory from it\nfirst. ValueError: there "
+     "is no such node."},
     {"error_text", error_text, METH_O,
      "error_text(code, /)\n--\n\nThe name of a code and what it says."},
     {NULL, NULL, 0, NULL}};
@@ -87,7 +93,8 @@ PyMODINIT_FUNC PyInit__store(void)
     }
     if (!add_type(module, "Store", &mcp_store_type) ||
         !add_type(module, "BufferHandle", &mcp_buffer_type) ||
-        !add_type(module, "Lease", &mcp_lease_type) || !add_codes(module) ||
+        !add_type(module, "Lease", &mcp_lease_type) ||
+        !add_type(module, "Block", &mcp_block_type) || !add_codes(module) ||
         !close_at_exit(module)) {
         Py_DECREF(module);
         return NULL;

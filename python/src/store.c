@@ -206,6 +206,7 @@ static int close_client(struct mcp_store *store, unsigned wait_ms)
     (void)pthread_mutex_unlock(&store->lock);
     if (is_empty) {
         mc_client_close(client);
+        mcp_mappings_drop(store);
     }
     (void)pthread_mutex_lock(&store->lock);
     store->is_busy = false;

@@ -35,6 +35,7 @@ struct mcp_store {
 extern PyTypeObject mcp_store_type;
 extern PyTypeObject mcp_buffer_type;
 extern PyTypeObject mcp_lease_type;
+extern PyTypeObject mcp_block_type;
 extern PyMethodDef mcp_store_methods[];
 
 /* How often this process is a child of a fork. */
@@ -80,6 +81,8 @@ PyObject *mcp_buffer_new(struct mcp_store *store, struct mc_buffer *buffer,
 /* Whether a client is the one whose local buffer is held: a store may have been set
  * up again since. */
 bool mcp_is_of_client(struct mc_client *client, struct mc_local_buffer *held);
+/* Takes what the library made, also on failure. */
+PyObject *mcp_block_new(void *data, size_t len);
 /* Mapped files; without the interpreter's lock, after the client is closed. */
 void mcp_mappings_drop(struct mcp_store *store);
 #endif

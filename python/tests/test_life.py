@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Beginning and ending: threads, exit, forks, cycles (K1 to K4)."""
+import gc
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import weakref
+
+import pytest
+from conftest import MIB, PATIENCE_S, set_up
+from mooncake.store import MooncakeDistributedStore
+
+CALLS = {
+    "put": ("a", b"x"), "upsert": ("a", b"x"), "put_parts": ("a", b"x"),
+    "upsert_parts": ("a", b"x"), "put_batch": (["a"], [b"x"]), "upsert_batch": (["a"], [b"x"]),
+    "put_from": ("a", 8, 8), "upsert_from": ("a", 8, 8),
+    "put_from_with_metadata": ("a", 8, 8, 8, 8), "batch_put_from": (["a"], [8], [8]),
+    "batch_upsert_from": (["a"], [8], [8]),
+    "batch_put_from_multi_buffers": (["a"], [[8]], [[8]]), "get_into": ("a", 8, 8),
+    "batch_get_into": (["a"], [8], [8]), "batch_get_into_multi_buffers": (["a"], [[8]], [[8]]),
+    "get_into_ranges": ([8], [["a"]], [[[0]]], [[[0]]], [[[1]]]), "is_exist": ("a",),
+    "batch_is_exist": (["a"],), "get_size": ("a",), "remove": ("a",), "batch_remove": (["a"],),
+    "remove_by_regex": ("a",), "remove_all": (), "register_buffer": (8, 8),
+    "unregister_buffer": (8,), "batch_get_session_start": (["a"],),
+    "batch_get_into_multi_buffer_ranges": (["a"], [[8]], [[8]], [[0]]),
+    "batch_get_session_end": (["a"],), "batch_put_session_start": (["a"], [8]),
+    "batch_put_from_multi_buffer_ranges": (["a"], [[8]], [[8]], [[0]]),
+    "batch_put_session_end": (["a"],), "batch_put_session_revoke": (["a"],),
+    "mount_segment": ("/dev/null", 4096), "unmount_segment": (["1"],),
+    "allocate_and_mount_segment": (4096,), "unmount_and_free_segment": (["1"],),
+    "put_tensor_from": ("a", 8, 48), "batch_put_tensor_from": (["a"], [8], [48]),
+}
+EMPTY = {"get": (("a",), b""), "get_batch": ((["a"],), [b""]), "get_buffer": (("a",), None),
+         "batch_get_buffer": ((["a"],), [None]), "get_tensor": (("a",), None),
+         "get_hostname": ((), ""), "health_check": ((), 1), "get_replica_desc": (("a",), [])}
+
+
+def least(answer):
+    """The one number that an answer comes down to."""
+    if isinstance(answer, dict):
+        return answer["ret"]
+    while isinstance(answer, list):
+        (answer,) = answer
+    return answer
+
+
+def refuses_everything(store):
+    for name, arguments in CALLS.items():
+        assert least(getattr(store, name)(*arguments)) < 0, name
+    for name, (arguments, answer) in EMPTY.items():
+        assert getattr(store, name)(*arguments) == answer, name
+    assert store.probe("a").code < 0
+
+
+def test_before_setup_and_after_close_everything_is_refused():
+    store = MooncakeDistributedStore()
+    refuses_everything(store)
+    assert store.close() == 0
+    assert set_up(store, "embedded") == 0
+    assert store.put("a", b"x") == 0
+    assert store.close() == 0
+    refuses_everything(store)
+    assert store.close() == 0
+
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+
+def test_cycles_leave_nothing_behind(master):
+    store = MooncakeDistributedStore()
+
+    def cycle(ends):
+        assert set_up(store, master.address, segment=MIB, local_buffer=MIB) == 0
+        assert store.put("a", b"x") == 0
+        assert store.get("a") == b"x"
+        if ends:
+            assert store.close() == 0
+
+    for _ in range(3):
+        cycle(True)
+    before = descriptors(), threads()
+    for _ in range(100):
+        cycle(True)
+    assert (descriptors(), threads()) == before
+
+
+def test_the_end_of_the_object_closes_it(master, store):
+    one = MooncakeDistributedStore()
+    assert set_up(one, master.address) == 0
+    name = one.get_hostname()
+    from mooncake.store import ReplicateConfig
+    assert one.put("a", b"x", ReplicateConfig(preferred_segment=name)) == 0
+    assert store.get_replica_desc("a")[0].segment == name
+    gone = weakref.ref(one)
+    del one
+    gc.collect()
+    assert gone() is None
+    assert store.is_exist("a") == 0
+
+
+def test_threads_call_while_one_closes(master):
+    """Whoever is inside is waited for, whoever comes later is refused."""
+    store = MooncakeDistributedStore()
+    assert set_up(store, master.address) == 0
+    answers, begun = [], threading.Barrier(9)
+
+    def work():
+        begun.wait()
+        while True:
+            code = store.put("a", bytes(1000))
+            answers.append(code)
+            if code < 0:
+                return
+
+    workers = [threading.Thread(target=work) for _ in range(8)]
+    for worker in workers:
+        worker.start()
+    begun.wait()
+    while len(answers) < 100:
+        pass
+    assert store.close() == 0
+    for worker in workers:
+        worker.join(PATIENCE_S)
+    assert set(answers) <= {0, -600} and answers.count(-600) == 8
+
+
+def python(text, *arguments):
+    """Runs a program in an interpreter of its own; its result."""
+    return subprocess.run([sys.executable, "-c", textwrap.dedent(text), *arguments],
+                          capture_output=True, text=True, timeout=PATIENCE_S)
+
+
+BEGIN = """
+    import os, sys, threading
+    from mooncake.store import MooncakeDistributedStore
+    store = MooncakeDistributedStore()
+    assert store.setup("127.0.0.1", "P2PHANDSHAKE", 1 << 20, 1 << 20, "tcp", "", sys.argv[1]) == 0
+"""
+EXITS = {
+    "without close": "store.put('a', b'x')",
+    "with a session": "assert store.batch_put_session_start(['s'], [8]) == [0]",
+    "with a buffer": "store.put('a', b'x')\n    buffer = store.get_buffer('a'); view = memoryview(buffer)",
+    "in a hurry": "store.put('a', b'x')\n    os._exit(0)",
+    "with a cycle": "store.me = store",
+    "with a working thread": """
+    def work():
+        while True:
+            store.put('a', bytes(100000))
+            store.remove('a', force=True)
+    for _ in range(3):
+        threading.Thread(target=work, daemon=True).start()
+    while store.is_exist('a') != 1:
+        pass""",
+    "with an exception in setup": """
+    try:
+        store.setup("127.0.0.1", "P2PHANDSHAKE", 0, 0, "tcp", "", "embedded", nonsense=1)
+    except TypeError:
+        pass""",
+}
+
+
+@pytest.mark.parametrize("how", EXITS)
+def test_exits(master, how):
+    done = python(BEGIN + "    " + EXITS[how] + "\n", master.address)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
+def test_an_exit_by_an_exception_keeps_its_code(master):
+    done = python(BEGIN + "    raise SystemExit(7)\n", master.address)
+    assert done.returncode == 7 and done.stderr == ""
+
+
+def test_a_child_of_a_fork_gets_errors(master):
+    """And may end as it likes, with a parent that goes on."""
+    done = python(BEGIN + """
+    assert store.put('a', b'x') == 0
+    buffer = store.get_buffer('a')
+    child = os.fork()
+    if child == 0:
+        codes = [store.put('b', b'x'), store.is_exist('a'), store.close(),
+                 store.batch_is_exist(['a']), store.setup('127.0.0.1', 'P2PHANDSHAKE', 0, 0, 'tcp',
+                                                         '', sys.argv[1])]
+        good = codes == [-1010, -1, -1010, [-1], -1010] and bytes(buffer) == b'x'
+        del buffer, store
+        os._exit(0 if good else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    child = os.fork()
+    if child == 0:
+        sys.exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert store.get('a') == b'x'
+    """, master.address)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_first_import_in_a_thread():
+    done = python("""
+    import threading
+    def work():
+        import mooncake.store
+        store = mooncake.store.MooncakeDistributedStore()
+        assert store.setup("h", "P2PHANDSHAKE", 1 << 20, 0, "tcp", "", "embedded") == 0
+        assert store.put("a", b"x") == 0
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    import mooncake.store
+    """)
+    assert done.returncode == 0 and done.stderr == ""
+
+
+def test_others_run_while_a_call_does():
+    """K4: the interpreter's lock is not held: a ticker ticks through setup, put, get and close of
+    much memory. A call that held it would leave gaps as long as itself."""
+    store, ticks, is_over = MooncakeDistributedStore(), [], threading.Event()
+
+    def tick():
+        while not is_over.wait(0.001):
+            ticks.append(time.perf_counter())
+
+    value = bytes(256 * MIB)
+    ticker = threading.Thread(target=tick)
+    ticker.start()
+    spans = []
+    for call in (lambda: set_up(store, "embedded", segment=1024 * MIB),
+                 lambda: store.put("a", value), lambda: len(store.get("a")) - len(value),
+                 lambda: store.close()):
+        begin = time.perf_counter()
+        assert call() == 0
+        spans.append((begin, time.perf_counter()))
+    is_over.set()
+    ticker.join()
+    for begin, end in spans:
+        inside = [moment for moment in ticks if begin <= moment <= end]
+        assert len(inside) >= 20 * (end - begin) - 1, (spans, len(ticks))
