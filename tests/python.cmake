@@ -16,7 +16,7 @@ set(preload)
 if(MC_SANITIZE MATCHES "address")
   execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=libasan.so
     OUTPUT_VARIABLE runtime OUTPUT_STRIP_TRAILING_WHITESPACE)
-  set(preload ";LD_PRELOAD=${runtime};ASAN_OPTIONS=allocator_may_return_null=1:detect_leaks=0;PYTHONMALLOC=malloc")
+  set(preload ";LD_PRELOAD=${runtime};ASAN_OPTIONS=allocator_may_return_null=1:detect_leaks=0;PYTHONMALLOC=malloc;MC_SANITIZED=1")
 endif()
 
 # test_python(ROOM): python/tests/test_ROOM.py, ctest name python.ROOM.

@@ -13,6 +13,7 @@ from mckv.store import MooncakeDistributedStore
 
 MIB = 1 << 20
 PATIENCE_S = 60
+SANITIZED = bool(os.environ.get("MC_SANITIZED"))
 
 
 class Master:
