@@ -209,6 +209,7 @@ PyMethodDef mcp_store_methods[] = {
      "allocate_and_mount_segment() made." CODE},
     {"_replicas", FN(mcp_replicas), WITH_KEYWORDS,
      "What get_replica_desc() is made of."},
+    {"_open_queue", mcp_open_queue, METH_O, "A Queue, or a code."},
     {"_write_parts", FN(mcp_write_parts), WITH_KEYWORDS,
      "Objects of parts, a code per key."},
     {"_get_blocks", FN(mcp_get_blocks), WITH_KEYWORDS,

@@ -78,6 +78,7 @@ MCP_METHOD(mcp_probe)
 MCP_METHOD(mcp_write_parts)
 MCP_METHOD(mcp_get_blocks)
 
+PyObject *mcp_open_queue(PyObject *self, PyObject *object);
 PyObject *mcp_registered_len(PyObject *self, PyObject *object);
 PyObject *mcp_host_alloc(PyObject *self, PyObject *object);
 PyObject *mcp_host_free(PyObject *self, PyObject *object);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* module.c - mckv._store: the library's client for Python. */
-#include "methods.h"
+#include "async.h"
 
 static PyObject *close_all(PyObject *self, PyObject *unused)
 {
@@ -94,7 +94,9 @@ PyMODINIT_FUNC PyInit__store(void)
     if (!add_type(module, "Store", &mcp_store_type) ||
         !add_type(module, "BufferHandle", &mcp_buffer_type) ||
         !add_type(module, "Lease", &mcp_lease_type) ||
-        !add_type(module, "Block", &mcp_block_type) || !add_codes(module) ||
+        !add_type(module, "Block", &mcp_block_type) ||
+        !add_type(module, "Queue", &mcp_queue_type) ||
+        !add_type(module, "Operation", &mcp_op_type) || !add_codes(module) ||
         !close_at_exit(module)) {
         Py_DECREF(module);
         return NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store.c - the life of a store: who may use it, and how it ends. */
-#include "methods.h"
+#include "async.h"
 
 #include <stdatomic.h>
 #include <time.h>
@@ -188,6 +188,49 @@ static bool wait_empty(struct mcp_store *store, unsigned wait_ms)
     return true;
 }
 
+/* Nobody is inside, so no queue comes. The lock of the store is the last thing of
+ * theirs that is touched here: after that they may go. */
+static void end_queues(struct mcp_store *store)
+{
+    (void)pthread_mutex_lock(&store->lock);
+    while (store->queues) {
+        struct mcp_queue *queue = store->queues;
+        store->queues = queue->next;
+        (void)pthread_mutex_unlock(&store->lock);
+        mcp_queue_end(queue);
+        (void)pthread_mutex_lock(&store->lock);
+        queue->is_kept = false;
+        (void)pthread_cond_broadcast(&store->changed);
+    }
+    (void)pthread_mutex_unlock(&store->lock);
+}
+
+void mcp_store_keep_queue(struct mcp_store *store, struct mcp_queue *queue)
+{
+    (void)pthread_mutex_lock(&store->lock);
+    queue->is_kept = true;
+    queue->next = store->queues;
+    store->queues = queue;
+    (void)pthread_mutex_unlock(&store->lock);
+}
+
+void mcp_store_forget_queue(struct mcp_store *store, struct mcp_queue *queue)
+{
+    (void)pthread_mutex_lock(&store->lock);
+    struct mcp_queue **link = &store->queues;
+    while (*link && *link != queue) {
+        link = &(*link)->next;
+    }
+    if (*link) {
+        *link = queue->next;
+        queue->is_kept = false;
+    }
+    while (queue->is_kept) {
+        (void)pthread_cond_wait(&store->changed, &store->lock);
+    }
+    (void)pthread_mutex_unlock(&store->lock);
+}
+
 /* Who closes second waits for the first. */
 static int close_client(struct mcp_store *store, unsigned wait_ms)
 {
@@ -205,6 +248,7 @@ static int close_client(struct mcp_store *store, unsigned wait_ms)
     store->client = NULL;
     (void)pthread_mutex_unlock(&store->lock);
     if (is_empty) {
+        end_queues(store);
         mc_client_close(client);
         mcp_mappings_drop(store);
     }

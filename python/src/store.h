@@ -18,6 +18,7 @@
 #define MCP_NOT_SET_UP MC_ERR_INVALID_PARAMS
 
 struct mcp_mapping;
+struct mcp_queue;
 
 struct mcp_store {
     PyObject_HEAD pthread_mutex_t lock;
@@ -29,6 +30,7 @@ struct mcp_store {
     struct mcp_store *next;   /* of all there are; by the interpreter's lock */
     struct mcp_store *before;
     struct mcp_mapping *mappings; /* mounted files; guarded by lock */
+    struct mcp_queue *queues;     /* that are open; guarded by lock */
     PyObject *weak_refs;
 };
 
@@ -36,6 +38,7 @@ extern PyTypeObject mcp_store_type;
 extern PyTypeObject mcp_buffer_type;
 extern PyTypeObject mcp_lease_type;
 extern PyTypeObject mcp_block_type;
+extern PyTypeObject mcp_queue_type;
 extern PyMethodDef mcp_store_methods[];
 
 /* How often this process is a child of a fork. */
@@ -83,6 +86,11 @@ PyObject *mcp_buffer_new(struct mcp_store *store, struct mc_buffer *buffer,
 bool mcp_is_of_client(struct mc_client *client, struct mc_local_buffer *held);
 /* Takes what the library made, also on failure. */
 PyObject *mcp_block_new(void *data, size_t len);
+/* Queues end before their store does. Keep: from inside. Forget: waits while
+ * the store ends it; without the interpreter's lock, as end. */
+void mcp_store_keep_queue(struct mcp_store *store, struct mcp_queue *queue);
+void mcp_store_forget_queue(struct mcp_store *store, struct mcp_queue *queue);
+void mcp_queue_end(struct mcp_queue *queue);
 /* Mapped files; without the interpreter's lock, after the client is closed. */
 void mcp_mappings_drop(struct mcp_store *store);
 #endif
