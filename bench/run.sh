@@ -52,6 +52,24 @@ for program in "$build"/bench/bench_*; do
     fi
 done
 
+# The package of Python as it stands in the build tree, if there is one.
+python=$build/python
+if compgen -G "$python/mckv/_store.*.so" >/dev/null; then
+    here=()
+    for id in T28 T28c; do
+        for wanted in "${ids[@]:-$id}"; do
+            if [ "$wanted" = "$id" ]; then
+                here+=("$id")
+                found+=("$id")
+            fi
+        done
+    done
+    if [ ${#here[@]} -gt 0 ]; then
+        PYTHONPATH=$python "$(mc_deps_python)" bench/bench_python.py \
+            "${options[@]}" "${here[@]}" || echo "bench_python ended with $?" >&2
+    fi
+fi
+
 for wanted in "${ids[@]}"; do
     case " ${found[*]} " in
     *" $wanted "*) ;;
