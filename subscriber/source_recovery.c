@@ -285,7 +285,9 @@ void recovery_failed(struct recovery *recovery, enum mc_degraded_cause cause,
     back_off(recovery, now_ns);
     recovery->restarts = 0;
     recovery->counters.failures++;
-    if (!is_status && recovery->is_told && !recovery->is_degraded) {
+    bool is_kept_waiting =
+        !is_status || recovery->wants_snapshot || recovery->wants_seq != NEVER;
+    if (is_kept_waiting && recovery->is_told && !recovery->is_degraded) {
         recovery->is_degraded = true;
         recovery->degraded = cause;
     }

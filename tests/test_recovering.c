@@ -828,6 +828,26 @@ START_TEST(a_server_that_is_silent_is_asked_again_ever_more_seldom)
 }
 END_TEST
 
+/* Also where the status was asked for first. */
+START_TEST(whoever_begins_with_a_snapshot_hears_that_nobody_answers)
+{
+    struct rig *rig = rig_make(MC_BEGIN_SNAPSHOT);
+    rig->is_silent = true;
+    for (int s = 0; s < 60; s++) {
+        pass(rig, 1000 * MS);
+    }
+    check_log(rig, "degraded ");
+    ck_assert_int_eq(rig->cause, MC_DEGRADED_UNANSWERED);
+    rig->is_silent = false;
+    put_one(rig, 1);
+    for (int s = 0; s < 60; s++) {
+        pass(rig, 1000 * MS);
+    }
+    check_quiet(rig);
+    rig_free(rig);
+}
+END_TEST
+
 START_TEST(an_answer_that_is_none_is_a_failure)
 {
     struct rig *rig = rig_make(MC_BEGIN_NOW);
@@ -1215,6 +1235,8 @@ int main(void)
     TCase *servers = tcase_create("servers");
     tcase_add_test(servers,
                    a_server_that_is_silent_is_asked_again_ever_more_seldom);
+    tcase_add_test(servers,
+                   whoever_begins_with_a_snapshot_hears_that_nobody_answers);
     tcase_add_test(servers, an_answer_that_is_none_is_a_failure);
     tcase_add_test(servers, late_answers_of_a_dropped_request_are_nobodys);
     tcase_add_test(servers, too_much_of_the_past_begins_a_later_snapshot);
