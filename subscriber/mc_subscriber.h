@@ -21,7 +21,8 @@
  * read: for a replay first, for a snapshot where the replay has it not. Events go
  * on being delivered as they come; what is fetched is applied by its ids. The
  * caller hears differences against what it was told, so that stored and removed
- * of a key and medium alternate at all times, and recovered when everything is
+ * of a key and medium alternate at all times (a removed of what it was never
+ * told is not delivered), and recovered when everything is
  * in its place: mirror and index then are what the store was at the last id. One
  * fault makes one recovery; more that happen meanwhile are part of it. Where the
  * server does not answer, or not well, that is told once as degraded, and it is
