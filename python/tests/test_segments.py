@@ -11,10 +11,10 @@ from mooncake.store import (MooncakeDistributedStore, MooncakeHostMemAllocator, 
 
 
 @pytest.fixture
-def bare(master):
-    """A store that lends nothing yet."""
+def bare(master_of_its_own):
+    """A store that lends nothing yet, on a master to which nobody does."""
     one = MooncakeDistributedStore()
-    assert set_up(one, master.address, segment=0) == 0
+    assert set_up(one, master_of_its_own().address, segment=0) == 0
     yield one
     one.close()
 
