@@ -2,6 +2,7 @@
 """mckv: a KV cache store for LLM inference clusters, with exact events.
 
 mckv.store     the store, with the calls that engines know
+mckv.aio       the store for asyncio
 mckv.config    how objects are to be stored
 mckv.settings  a client's settings from a file or the environment
 mckv.buffer_pool  registered memory, lent for a while

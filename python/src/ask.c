@@ -24,6 +24,20 @@ PyObject *mcp_is_exist(PyObject *self, PyObject *arguments, PyObject *keywords)
     return mcp_answer(&args, is_read, code ? ERROR_OF_QUESTION : is_there);
 }
 
+/* Lookups of long prompts have more keys than a call of the library takes. */
+static enum mc_err exist_all(struct mc_client *client,
+                             const struct mcp_views *keys, int64_t *results)
+{
+    enum mc_err err = MC_OK;
+    for (size_t i = 0; i < keys->count && err == MC_OK; i += MC_ROWS_MAX) {
+        size_t rest = keys->count - i;
+        err = mc_client_batch_exist(client, keys->at + i,
+                                    rest < MC_ROWS_MAX ? rest : MC_ROWS_MAX,
+                                    results + i);
+    }
+    return err;
+}
+
 PyObject *mcp_batch_is_exist(PyObject *self, PyObject *arguments,
                              PyObject *keywords)
 {
@@ -38,9 +52,8 @@ PyObject *mcp_batch_is_exist(PyObject *self, PyObject *arguments,
         mcp_args_keys(&args, object, names[0], &keys) &&
         (results = mcp_args_results(&args, keys.count));
     if (is_read) {
-        MCP_STORE_CALL(
-            (struct mcp_store *)self, code,
-            mc_client_batch_exist(client, keys.at, keys.count, results));
+        MCP_STORE_CALL((struct mcp_store *)self, code,
+                       exist_all(client, &keys, results));
         code = code ? ERROR_OF_QUESTION : 0;
     }
     for (size_t i = 0; is_read && code == 0 && i < keys.count; i++) {

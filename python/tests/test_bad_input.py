@@ -73,7 +73,9 @@ def test_lists_of_other_lengths(embedded):
         assert len(getattr(store, name)(["a"])) == 1
         with pytest.raises(TypeError):
             getattr(store, name)("ab")
-    assert store.batch_is_exist(["a"] * 1000) == [0] * 1000
+    assert store.put("there", b"x") == 0
+    assert store.batch_is_exist(["a"] * 65536 + ["there"] * 2) == [0] * 65536 + [1] * 2
+    assert store.batch_get_into(["a"] * 65537, [1] * 65537, [1] * 65537) == [INVALID] * 65537
     del memory
 
 
