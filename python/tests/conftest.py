@@ -6,6 +6,7 @@ Where the commands are: MC_MASTER, MC_STORE and MC_EVENTS, or PATH.
 import os
 import shutil
 import subprocess
+import time
 
 import pytest
 
@@ -66,6 +67,14 @@ def master_of_its_own():
     yield start
     for one in running:
         one.close()
+
+
+def until(question, what, seconds=PATIENCE_S):
+    """Waits until it answers something true."""
+    end = time.monotonic() + seconds
+    while not question():
+        assert time.monotonic() < end, "in vain: " + what
+        time.sleep(0.01)
 
 
 def set_up(store, address, segment=16 * MIB, local_buffer=4 * MIB, **more):
