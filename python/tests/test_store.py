@@ -222,9 +222,9 @@ def test_the_local_buffer_is_bounded_and_comes_back(any_store):
 
 
 def test_views_outlive_handle_and_store(any_store):
-    assert any_store.put("a", b"0123456789") == 0
-    view = memoryview(any_store.get_buffer("a"))
-    handle = any_store.get_buffer("a")
+    assert any_store.put("outlived", b"0123456789") == 0
+    view = memoryview(any_store.get_buffer("outlived"))
+    handle = any_store.get_buffer("outlived")
     assert any_store.close() == 0
     assert bytes(view) == b"0123456789" == bytes(handle)
 
