@@ -275,11 +275,13 @@ enum mc_err mc_subscriber_open(const struct mc_subscriber_opts *opts,
     subscriber->tick_at = subscriber->source_count;
     subscriber->own_thread = opts->own_thread;
     err = open_stream(subscriber, opts);
+    bool has_to_begin =
+        err == MC_OK && stream_wake_at(subscriber->stream) != UINT64_MAX;
     if (err == MC_OK) {
         err = open_sources(subscriber, opts);
     }
-    if (err == MC_OK) {
-        source_wake_at(subscriber->sources, 0); /* to begin */
+    if (err == MC_OK && has_to_begin) {
+        source_wake_at(subscriber->sources, 0);
     }
     if (err != MC_OK) {
         mc_subscriber_close(subscriber);
