@@ -275,23 +275,27 @@ static void pause_ms(long ms)
     (void)nanosleep(&pause, NULL);
 }
 
-/* Objects stay readable until the grace is over, and the master tells when. A
- * renewal ends it as well: then nobody knows of the segment any more. */
+/* Until the master knows of the segment no more: its grace is over, if it has one,
+ * and what it held is taken out, so that nobody is told any more that it is there.
+ * A renewal ends it as well. */
 static void await_gone(struct mci_outside *outside, struct mci_loan *lent,
                        uint64_t grace_ms)
 {
+    uint64_t timeout_ms = outside->settings.timeout_ms;
+    uint64_t beyond_ms = timeout_ms < GONE_MS ? timeout_ms : GONE_MS;
     uint64_t deadline_ns =
-        mci_clock_deadline(mci_clock_ns(), grace_ms + GONE_MS);
+        mci_clock_deadline(mci_clock_ns(), grace_ms + beyond_ms);
     enum mci_segment_status status = MCI_SEGMENT_OK;
     bool was_renewed = false;
+    long wait_ms = 1;
     while (!was_renewed && mci_clock_ns() < deadline_ns) {
         enum mc_err err = mci_remote_segment_status(
             outside->remote, lent->segment, deadline_ns, &status);
-        if (err == MC_OK && status != MCI_SEGMENT_GRACEFULLY_UNMOUNTING &&
-            status != MCI_SEGMENT_OK) {
+        if (err == MC_OK && status == MCI_SEGMENT_UNDEFINED) {
             return;
         }
-        pause_ms(POLL_MS);
+        pause_ms(wait_ms);
+        wait_ms = wait_ms < POLL_MS / 2 ? wait_ms * 2 : POLL_MS;
         (void)pthread_mutex_lock(&outside->lent_lock);
         was_renewed = lent->was_renewed;
         (void)pthread_mutex_unlock(&outside->lent_lock);
@@ -314,7 +318,7 @@ static enum mc_err unlend(struct mci_outside *outside, uint32_t handle,
     if (!is_mounted) {
         err = mci_loan_withdraw(outside, lent, KEEPER_MS);
     }
-    if (err == MC_OK && is_mounted && grace_ms > 0) {
+    if (err == MC_OK && is_mounted) {
         await_gone(outside, lent, grace_ms);
     }
     (void)pthread_mutex_lock(&outside->lent_lock);

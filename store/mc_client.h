@@ -437,7 +437,8 @@ MC_CHECK_RESULT enum mc_err mc_client_segment_number(struct mc_client *client,
                                                      uint32_t segment,
                                                      uint32_t *number_out);
 /* Takes a segment back. With grace_ms its objects stay readable that long, but
- * nothing new is placed there; the call returns when it is over. Memory that was
+ * nothing new is placed there. The call returns when that is over and all that was
+ * there is taken out, at most the client's timeout later. Memory that was
  * made is freed. Errors: -600 (not a segment of this client), those of the link;
  * then it is still mounted. */
 MC_CHECK_RESULT enum mc_err mc_client_unmount_segment(struct mc_client *client,

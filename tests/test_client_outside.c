@@ -226,12 +226,54 @@ START_TEST(memory_of_the_user_is_lent_and_given_back)
     memset(memory, 0, MIB); /* ours again */
     ck_assert_int_eq(mc_client_unmount_segment(owner, segment, 0),
                      MC_ERR_INVALID_PARAMS);
-    ck_assert(AWAIT(get(pure, "a") == MC_ERR_OBJECT_NOT_FOUND));
+    /* The master has taken it out, so a put does not find it there. */
+    ck_assert_int_eq(get(pure, "a"), MC_ERR_OBJECT_NOT_FOUND);
+    ck_assert_int_eq(put(pure, "a"), MC_ERR_NO_AVAILABLE_HANDLE);
+    ck_assert_int_eq(put(pure, "b"), MC_ERR_NO_AVAILABLE_HANDLE);
     ck_assert(memory[0] == 0 && memcmp(memory, memory + 1, MIB - 1) == 0);
     mc_client_close(pure);
     mc_client_close(owner);
     stop();
     free(memory);
+}
+END_TEST
+
+/* Else a put would be told that what is on its way out is there. */
+START_TEST(all_is_taken_out_when_unmount_returns)
+{
+    enum { KEYS = 30000 };
+    static char names[KEYS][16];
+    static struct mc_view keys[KEYS];
+    static int64_t results[KEYS];
+    uint32_t segment = 0;
+    uint64_t bytes = 0;
+    start(0, 0);
+    struct mc_client *owner = join(MC_NONE, "tcp");
+    struct mc_client *pure = join(MC_NONE, "tcp");
+    ck_assert_int_eq(
+        mc_client_allocate_and_mount_segment(owner, 16 * MIB, &segment, &bytes),
+        MC_OK);
+    for (int i = 0; i < KEYS; i++) {
+        (void)snprintf(names[i], sizeof names[i], "k%d", i);
+        keys[i] = mc_view_str(names[i]);
+    }
+    static struct mc_view values[KEYS];
+    for (int i = 0; i < KEYS; i++) {
+        values[i] = keys[i];
+    }
+    ck_assert_int_eq(
+        mc_client_batch_put(pure, keys, values, KEYS, NULL, results), MC_OK);
+    for (int i = 0; i < KEYS; i++) {
+        ck_assert_int_eq(results[i], 0);
+    }
+    ck_assert_int_eq(mc_client_unmount_segment(owner, segment, 0), MC_OK);
+    ck_assert_int_eq(mc_client_batch_exist(pure, keys, KEYS, results), MC_OK);
+    for (int i = 0; i < KEYS; i++) {
+        ck_assert_int_eq(results[i], 0);
+    }
+    mc_client_close(pure);
+    mc_client_close(owner);
+    stop();
 }
 END_TEST
 
@@ -249,7 +291,7 @@ START_TEST(with_grace_objects_stay_and_nothing_new_comes)
     ck_assert_uint_ge(bytes, 100000);
     ck_assert_int_eq(put(pure, "a"), MC_OK);
     ck_assert_int_eq(mc_client_unmount_segment(owner, segment, 300), MC_OK);
-    ck_assert(AWAIT(get(pure, "a") == MC_ERR_OBJECT_NOT_FOUND));
+    ck_assert_int_eq(put(pure, "a"), MC_ERR_NO_AVAILABLE_HANDLE);
     mc_client_close(pure);
     mc_client_close(owner);
     stop();
@@ -738,6 +780,7 @@ static TCase *outside(void)
     tcase_add_test(tcase, a_second_copy_outlives_the_first_ones_owner);
     tcase_add_test(tcase, a_copy_that_fails_is_read_from_the_next_one);
     tcase_add_test(tcase, memory_of_the_user_is_lent_and_given_back);
+    tcase_add_test(tcase, all_is_taken_out_when_unmount_returns);
     tcase_add_test(tcase, with_grace_objects_stay_and_nothing_new_comes);
     tcase_add_test(tcase, readers_read_during_the_grace);
     tcase_add_test(tcase, a_segment_that_comes_again_is_another_one);
