@@ -273,9 +273,10 @@ static void run_rebuild(struct bench *bench)
         before.sessions != after.sessions || before.nodes != after.nodes) {
         bench_fail(bench, "what was built is not what was there");
     } else {
-        bench_absolute(bench, (double)(CHAINS * DEPTH) / (built - lost) / 1e6);
-        bench_note(bench, "%llu blocks; losing the source took %.0f us",
-                   (unsigned long long)CHAINS * DEPTH, (lost - begin) * 1e6);
+        const uint64_t count = (uint64_t)CHAINS * DEPTH;
+        bench_absolute(bench, (double)count / (built - lost) / 1e6);
+        bench_note(bench, "%ju blocks; losing the source took %.0f us",
+                   (uintmax_t)count, (lost - begin) * 1e6);
     }
     close_live(&live);
 }
