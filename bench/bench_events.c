@@ -333,6 +333,18 @@ static bool log_side(void *ctx, double seconds, double *value_out)
     return is_measured;
 }
 
+/* A peer that has come and said nothing yet ends the wait too. */
+static bool await_subscription(struct mci_publisher_socket *door)
+{
+    double until = bench_now() + RECEIVE_WAIT_MS / 1e3;
+    while (!mci_publisher_socket_listen(door, RECEIVE_WAIT_MS)) {
+        if (bench_now() >= until) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool our_side(void *ctx, double seconds, double *value_out)
 {
     struct side *side = ctx;
@@ -346,8 +358,7 @@ static bool our_side(void *ctx, double seconds, double *value_out)
         return false;
     }
     void *context = zmq_ctx_new();
-    if (follow(side, context, endpoint) &&
-        mci_publisher_socket_listen(&side->door, RECEIVE_WAIT_MS)) {
+    if (follow(side, context, endpoint) && await_subscription(&side->door)) {
         is_measured = run_stream(side, write_run, seconds, value_out);
     }
     (void)zmq_close(side->socket);
