@@ -6,11 +6,11 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#include "alloc_fail.h"
 #include "loopback.h"
 #include "mc_log.h"
 #include "mci_bytes.h"
 #include "source.h"
+#include "source_nomem.h"
 #include "suite.h"
 
 #define QUEUE_BYTES (64u << 10)
@@ -389,18 +389,7 @@ START_TEST(opening_without_memory_leaves_nothing_behind)
         {.endpoint = "tcp://127.0.0.1:2"}};
     struct source_opts opts = {
         .sources = sources, .source_count = 2, .max_queue_bytes = QUEUE_BYTES};
-    struct alloc_fail fail;
-    ALLOC_FAIL_EACH(fail)
-    {
-        struct source_set *set = NULL;
-        alloc_fail_arm(&fail);
-        enum mc_err err = source_open(&opts, &set);
-        alloc_fail_disarm(&fail);
-        ck_assert_int_eq(err,
-                         alloc_fail_happened(&fail) ? MC_ERR_NOMEM : MC_OK);
-        source_close(set);
-    }
-    ck_assert_uint_gt(fail.k, 5);
+    source_opens_without_memory(&opts, 5);
 }
 END_TEST
 

@@ -60,31 +60,39 @@ static PyObject *as_bytes_list(struct mc_span *spans, size_t count)
     return list;
 }
 
-PyObject *mcp_get_batch(PyObject *self, PyObject *arguments, PyObject *keywords)
+bool mcp_get_rows(PyObject *self, PyObject *arguments, PyObject *keywords,
+                  struct mcp_args *args, struct mcp_rows *rows)
 {
     static char *names[] = {"keys", NULL};
-    struct mcp_args args = MCP_ARGS_NONE;
     PyObject *object = NULL;
-    PyObject *list = NULL;
-    struct mcp_views keys = {NULL, 0};
-    struct mc_span *spans = NULL;
-    int64_t *results = NULL;
     int code = 0;
+    *rows = (struct mcp_rows){.spans = NULL};
     bool is_read =
         PyArg_ParseTupleAndKeywords(arguments, keywords, "O", names, &object) &&
-        mcp_args_keys(&args, object, names[0], &keys) &&
-        (spans = mcp_args_alloc(&args, keys.count, sizeof *spans)) &&
-        (results = mcp_args_results(&args, keys.count));
-    if (is_read) {
-        MCP_STORE_CALL(
-            (struct mcp_store *)self, code,
-            mc_client_batch_get(client, keys.at, keys.count, spans, results));
+        mcp_args_keys(args, object, names[0], &rows->keys) &&
+        (rows->spans =
+             mcp_args_alloc(args, rows->keys.count, sizeof *rows->spans)) &&
+        (rows->results = mcp_args_results(args, rows->keys.count));
+    if (!is_read) {
+        return false;
     }
-    for (size_t i = 0; is_read && code != 0 && i < keys.count; i++) {
-        spans[i] = (struct mc_span){.data = NULL};
+    MCP_STORE_CALL((struct mcp_store *)self, code,
+                   mc_client_batch_get(client, rows->keys.at, rows->keys.count,
+                                       rows->spans, rows->results));
+    for (size_t i = 0; code != 0 && i < rows->keys.count; i++) {
+        rows->spans[i] = (struct mc_span){.data = NULL};
+        rows->results[i] = code;
     }
-    if (is_read) {
-        list = as_bytes_list(spans, keys.count);
+    return true;
+}
+
+PyObject *mcp_get_batch(PyObject *self, PyObject *arguments, PyObject *keywords)
+{
+    struct mcp_args args = MCP_ARGS_NONE;
+    struct mcp_rows rows;
+    PyObject *list = NULL;
+    if (mcp_get_rows(self, arguments, keywords, &args, &rows)) {
+        list = as_bytes_list(rows.spans, rows.keys.count);
     }
     mcp_args_free(&args);
     return list;

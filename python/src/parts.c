@@ -92,29 +92,11 @@ static PyObject *as_blocks(struct mc_span *spans, const int64_t *results,
 PyObject *mcp_get_blocks(PyObject *self, PyObject *arguments,
                          PyObject *keywords)
 {
-    static char *names[] = {"keys", NULL};
     struct mcp_args args = MCP_ARGS_NONE;
-    PyObject *object = NULL;
+    struct mcp_rows rows;
     PyObject *list = NULL;
-    struct mcp_views keys = {NULL, 0};
-    struct mc_span *spans = NULL;
-    int64_t *results = NULL;
-    int code = 0;
-    bool is_read =
-        PyArg_ParseTupleAndKeywords(arguments, keywords, "O", names, &object) &&
-        mcp_args_keys(&args, object, names[0], &keys) &&
-        (spans = mcp_args_alloc(&args, keys.count, sizeof *spans)) &&
-        (results = mcp_args_results(&args, keys.count));
-    if (is_read) {
-        MCP_STORE_CALL(
-            (struct mcp_store *)self, code,
-            mc_client_batch_get(client, keys.at, keys.count, spans, results));
-    }
-    for (size_t i = 0; code != 0 && i < keys.count; i++) {
-        results[i] = code;
-    }
-    if (is_read) {
-        list = as_blocks(spans, results, keys.count);
+    if (mcp_get_rows(self, arguments, keywords, &args, &rows)) {
+        list = as_blocks(rows.spans, rows.results, rows.keys.count);
     }
     mcp_args_free(&args);
     return list;

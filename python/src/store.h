@@ -74,6 +74,17 @@ PyObject *mcp_answer(struct mcp_args *args, bool is_read, int64_t code);
 PyObject *mcp_answer_list(struct mcp_args *args, bool is_read, int code,
                           const int64_t *results, size_t count);
 
+/* What get_batch() read: per key its bytes, which are whoever's asked, or a code
+ * below 0 and no bytes. Of the arguments. */
+struct mcp_rows {
+    struct mcp_views keys;
+    struct mc_span *spans;
+    int64_t *results;
+};
+/* Reads the objects that "keys" names; false with an exception set. */
+bool mcp_get_rows(PyObject *self, PyObject *arguments, PyObject *keywords,
+                  struct mcp_args *args, struct mcp_rows *rows);
+
 /* ---- a buffer --------------------------------------------------------------- */
 
 /* Memory of the store's local buffer, which is given back with the object; held, one

@@ -4,9 +4,9 @@
  * comes, every id is in one state, ids that an epoch vouches for rise as long as
  * nothing else was said, and the mirror holds exactly what the callbacks told.
  */
-#include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_bytes.h"
 #include "mc_event_writer.h"
 #include "mc_subscriber.h"
 #include "mci_bytes.h"
@@ -26,28 +26,11 @@ struct model {
 };
 
 struct script {
-    const uint8_t *data;
-    size_t len;
+    struct fuzz_bytes bytes;
     struct mc_event_writer *writer;
     struct mc_subscriber *subscriber;
     struct model model;
 };
-
-static void require(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
-
-static uint8_t next_byte(struct script *script)
-{
-    if (script->len == 0) {
-        return 0;
-    }
-    script->len--;
-    return *script->data++;
-}
 
 static void on_event(void *ctx, const struct mc_delivery *delivery)
 {
@@ -101,31 +84,15 @@ static void check(struct script *script)
     }
 }
 
-/* A number near another one, or anything. */
-static uint64_t draw_near(struct script *script, uint64_t number)
-{
-    uint8_t byte = next_byte(script);
-    if (byte < 160) {
-        return number + 1;
-    }
-    if (byte < 250) {
-        return number + byte - 200;
-    }
-    if (byte < 253) {
-        return number + (UINT64_C(1) << 20) + byte - 251;
-    }
-    return (uint64_t)next_byte(script) << 56 | next_byte(script);
-}
-
 static size_t write_payload(struct script *script, uint64_t first_id,
                             uint8_t *payload)
 {
     struct mc_event_record records[EVENTS_MAX];
     char keys[EVENTS_MAX];
-    size_t count = next_byte(script) % (EVENTS_MAX + 1);
+    size_t count = fuzz_byte(&script->bytes) % (EVENTS_MAX + 1);
     size_t len = 0;
     for (size_t i = 0; i < count; i++) {
-        uint8_t byte = next_byte(script);
+        uint8_t byte = fuzz_byte(&script->bytes);
         keys[i] = (char)('a' + byte % KEYS);
         records[i] = (struct mc_event_record){
             .type = byte < 130   ? MC_EVENT_STORED
@@ -149,18 +116,18 @@ static void send_message(struct script *script)
     static uint8_t payload[PAYLOAD_MAX];
     struct mc_source_stats stats;
     uint8_t seq[8];
-    uint8_t what = next_byte(script);
+    uint8_t what = fuzz_byte(&script->bytes);
     mc_subscriber_stats(script->subscriber, 0, &stats);
     if (what > 240) {
         mc_event_writer_set_epoch(script->writer, what - 241);
     }
-    mci_put_be64(seq, draw_near(script, stats.last_seq));
-    uint64_t first_id = draw_near(script, stats.last_event_id);
+    mci_put_be64(seq, fuzz_near(&script->bytes, stats.last_seq));
+    uint64_t first_id = fuzz_near(&script->bytes, stats.last_event_id);
     size_t len = write_payload(script, first_id, payload);
     if (what > 200 && what < 220) {
-        payload[next_byte(script) % len] ^= next_byte(script);
+        payload[fuzz_byte(&script->bytes) % len] ^= fuzz_byte(&script->bytes);
     } else if (what >= 220 && what < 230) {
-        len -= next_byte(script) % len;
+        len -= fuzz_byte(&script->bytes) % len;
     }
     struct mc_view frames[3] = {mc_view_make("", 0), mc_view_make(seq, 8),
                                 mc_view_make(payload, len)};
@@ -171,7 +138,7 @@ static void send_message(struct script *script)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct script script = {.data = data, .len = size};
+    struct script script = {.bytes = {data, size}};
     struct mc_source_opts source = {.endpoint = NULL};
     struct mc_subscriber_opts opts = {.sources = &source,
                                       .source_count = 1,
@@ -182,7 +149,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct mc_event_writer_opts writing = {.epoch = 7};
     require(mc_event_writer_create(&writing, &script.writer) == MC_OK);
     require(mc_subscriber_open(&opts, &script.subscriber) == MC_OK);
-    while (script.len > 0) {
+    while (script.bytes.len > 0) {
         send_message(&script);
     }
     mc_subscriber_close(script.subscriber);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_bytes.h"
 #include "mc_subscriber.h"
 #include "mci_buf.h"
 #include "mci_bytes.h"
@@ -14,13 +15,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define TEXT_MAX (UINT64_C(1) << 24)
 #define MESSAGES_MAX 64u
-
-static void require(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
 
 static bool is_feeding;
 

@@ -5,9 +5,9 @@
  * bounds, and what it exports makes an index that exports the same and answers
  * the same. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_bytes.h"
 #include "mc_index_script.h"
 #include "mci_buf.h"
 
@@ -16,27 +16,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define TEXT_MAX (UINT64_C(1) << 24)
 #define LINES_MAX 300u
 #define MEMORY_MAX (UINT64_C(16) << 20)
-
-struct bytes {
-    const uint8_t *at;
-    size_t len;
-};
-
-static void require(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
-
-static unsigned next_byte(struct bytes *bytes)
-{
-    if (bytes->len == 0) {
-        return 0;
-    }
-    bytes->len--;
-    return *bytes->at++;
-}
 
 /* ---- lines out of bytes -------------------------------------------------- */
 
@@ -60,14 +39,14 @@ static void put_name(struct mci_buf *out, const char *name, const char *stem,
     put(out, text);
 }
 
-static void put_hashes(struct mci_buf *out, struct bytes *bytes)
+static void put_hashes(struct mci_buf *out, struct fuzz_bytes *bytes)
 {
-    unsigned head = next_byte(bytes);
+    unsigned head = fuzz_byte(bytes);
     unsigned block = head >> 3;
     put(out, ",\"hashes\":[");
     for (unsigned i = 0; i < (head & 7); i++) {
         char text[16];
-        unsigned more = next_byte(bytes);
+        unsigned more = fuzz_byte(bytes);
         (void)snprintf(text, sizeof text, "%s%u", i ? "," : "", block);
         put(out, text);
         /* Mostly a tree; else whatever. */
@@ -96,16 +75,16 @@ static void put_store(struct mci_buf *out, unsigned operand)
     put(out, "\"");
 }
 
-static void make_line(struct mci_buf *out, struct bytes *bytes)
+static void make_line(struct mci_buf *out, struct fuzz_bytes *bytes)
 {
     static const char *const ops[] = {
         "stored",         "engine_stored", "engine_held", "removed",
         "engine_removed", "observe",       "session_end", "cleared",
         "engine_cleared", "source_lost",   "worker_lost", "match",
         "heads",          "lineage",       "resident",    "sessions_of"};
-    unsigned code = next_byte(bytes);
+    unsigned code = fuzz_byte(bytes);
     unsigned which = code & 15;
-    unsigned operand = next_byte(bytes);
+    unsigned operand = fuzz_byte(bytes);
     put(out, which < 11 ? "{\"op\":\"" : "{\"q\":\"");
     put(out, ops[which]);
     put(out, "\"");
@@ -123,7 +102,7 @@ static void make_line(struct mci_buf *out, struct bytes *bytes)
     put(out, "}\n");
 }
 
-static void make_script(struct mci_buf *out, struct bytes bytes)
+static void make_script(struct mci_buf *out, struct fuzz_bytes bytes)
 {
     put(out, "{\"op\":\"layout\",\"layout\":\"u64\"}\n");
     for (unsigned i = 0; i < LINES_MAX && bytes.len > 0; i++) {
@@ -218,7 +197,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (data[0] & 0x80) {
         run_lines(script, mc_view_make(data + 1, size - 1), false);
     } else {
-        make_script(&made, (struct bytes){data + 1, size - 1});
+        make_script(&made, (struct fuzz_bytes){data + 1, size - 1});
         run_lines(script, mci_buf_view(&made), false);
     }
     if (mc_index_script_index(script)) {

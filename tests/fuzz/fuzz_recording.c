@@ -3,11 +3,11 @@
  * them, with frames in hexadecimal. A row that is read is written as record
  * writes it and read again, and both readers of messages look at its frames. */
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fuzz_bytes.h"
 #include "mc_engine_event.h"
 #include "tool_line.h"
 #include "tool_rows.h"
@@ -19,13 +19,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct mc_event events[VIEWS];
 static struct mc_engine_event engine_events[VIEWS];
-
-static void require(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
 
 /* What the tools have in the file of their main. */
 const struct tool_option tool_options[] = {{.name = NULL}};

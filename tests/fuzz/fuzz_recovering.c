@@ -5,9 +5,9 @@
  * state, what the callbacks tell alternates for every key, the mirror holds
  * exactly that, what is remembered is bounded, and one request is open at most.
  */
-#include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_bytes.h"
 #include "mc_event_writer.h"
 #include "mci_bytes.h"
 #include "stream.h"
@@ -21,8 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define MS UINT64_C(1000000)
 
 struct script {
-    const uint8_t *data;
-    size_t len;
+    struct fuzz_bytes bytes;
     struct mc_event_writer *writer;
     struct stream *stream;
     struct recovery_order open; /* number 0: nothing */
@@ -34,22 +33,6 @@ struct script {
     bool is_odd; /* a flipped bit made a place that is not modelled */
     uint8_t payload[PAYLOAD_MAX];
 };
-
-static void require(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
-
-static uint8_t next_byte(struct script *script)
-{
-    if (script->len == 0) {
-        return 0;
-    }
-    script->len--;
-    return *script->data++;
-}
 
 static bool is_modelled(const struct mc_event *event)
 {
@@ -134,37 +117,22 @@ static void step(struct script *script)
     check(script);
 }
 
-/* A number near another one, or anything. */
-static uint64_t draw_near(struct script *script, uint64_t number)
-{
-    uint8_t byte = next_byte(script);
-    if (byte < 160) {
-        return number + 1;
-    }
-    if (byte < 250) {
-        return number + byte - 200;
-    }
-    if (byte < 253) {
-        return number + (UINT64_C(1) << 20) + byte - 251;
-    }
-    return (uint64_t)next_byte(script) << 56 | next_byte(script);
-}
-
 static size_t write_payload(struct script *script, uint64_t first_id,
                             bool is_rows)
 {
     struct mc_event_record records[EVENTS_MAX];
     char keys[EVENTS_MAX];
-    size_t count = next_byte(script) % (EVENTS_MAX + 1);
+    size_t count = fuzz_byte(&script->bytes) % (EVENTS_MAX + 1);
     size_t len = 0;
     for (size_t i = 0; i < count; i++) {
-        uint8_t byte = next_byte(script);
+        uint8_t byte = fuzz_byte(&script->bytes);
         keys[i] = (char)('a' + byte % KEYS);
         records[i] = (struct mc_event_record){
             .type = byte < 130 || is_rows ? MC_EVENT_STORED
                     : byte < 250          ? MC_EVENT_REMOVED
                                           : MC_EVENT_CLEARED,
-            .event_id = is_rows ? draw_near(script, first_id) : first_id + i,
+            .event_id =
+                is_rows ? fuzz_near(&script->bytes, first_id) : first_id + i,
             .tenant_id = mc_view_str("default"),
             .backend_id = mc_view_str("n1"),
             .medium = mc_view_str("cpu"),
@@ -180,11 +148,12 @@ static size_t write_payload(struct script *script, uint64_t first_id,
 /* Now and then it is spoilt. */
 static size_t spoil(struct script *script, size_t len)
 {
-    uint8_t what = next_byte(script);
+    uint8_t what = fuzz_byte(&script->bytes);
     if (what > 240) {
-        script->payload[next_byte(script) % len] ^= next_byte(script);
+        script->payload[fuzz_byte(&script->bytes) % len] ^=
+            fuzz_byte(&script->bytes);
     } else if (what > 230) {
-        len -= next_byte(script) % len;
+        len -= fuzz_byte(&script->bytes) % len;
     }
     return len;
 }
@@ -193,8 +162,8 @@ static void live(struct script *script)
 {
     struct mc_source_stats stats = stats_of(script);
     uint8_t seq[8];
-    mci_put_be64(seq, draw_near(script, stats.last_seq));
-    uint64_t first_id = draw_near(script, stats.last_event_id);
+    mci_put_be64(seq, fuzz_near(&script->bytes, stats.last_seq));
+    uint64_t first_id = fuzz_near(&script->bytes, stats.last_event_id);
     size_t len = spoil(script, write_payload(script, first_id, false));
     struct mc_view frames[3] = {mc_view_make("", 0), mc_view_make(seq, 8),
                                 mc_view_make(script->payload, len)};
@@ -230,8 +199,8 @@ static size_t write_map(struct script *script, const char *const *names,
         }
         uint64_t value = names[i][0] == 'e' ? script->epoch
                          : strstr(names[i], "seq")
-                             ? draw_near(script, stats.last_seq)
-                             : draw_near(script, stats.last_event_id);
+                             ? fuzz_near(&script->bytes, stats.last_seq)
+                             : fuzz_near(&script->bytes, stats.last_event_id);
         bytes[len++] = 0xcf;
         mci_put_be64(bytes + len, value);
         len += 8;
@@ -253,11 +222,12 @@ static void answer_replay(struct script *script, bool is_end)
 {
     struct mc_source_stats stats = stats_of(script);
     uint8_t seq[8];
-    uint64_t number = draw_near(
-        script, script->index == 0 ? script->open.from_seq - 1 : script->index);
+    uint64_t number =
+        fuzz_near(&script->bytes, script->index == 0 ? script->open.from_seq - 1
+                                                     : script->index);
     script->index = number;
     mci_put_be64(seq, is_end ? UINT64_MAX : number);
-    uint64_t back = next_byte(script);
+    uint64_t back = fuzz_byte(&script->bytes);
     uint64_t first_id =
         stats.last_event_id > back ? stats.last_event_id - back : 1;
     size_t len =
@@ -288,19 +258,19 @@ static void answer_snapshot(struct script *script, bool is_end)
 
 static void answer_junk(struct script *script)
 {
-    size_t len = next_byte(script);
-    size_t count = next_byte(script) % 6;
-    len = len < script->len ? len : script->len;
+    size_t len = fuzz_byte(&script->bytes);
+    size_t count = fuzz_byte(&script->bytes) % 6;
+    len = len < script->bytes.len ? len : script->bytes.len;
     struct mc_view frames[6];
     for (size_t i = 0; i < count; i++) {
-        frames[i] = mc_view_make(script->data, len / (i + 1));
+        frames[i] = mc_view_make(script->bytes.at, len / (i + 1));
     }
     answer(script, frames, count);
 }
 
 static void answer_any(struct script *script)
 {
-    uint8_t what = next_byte(script);
+    uint8_t what = fuzz_byte(&script->bytes);
     if (script->open.number == 0) {
         return;
     }
@@ -317,13 +287,13 @@ static void answer_any(struct script *script)
 
 static void happen(struct script *script)
 {
-    uint8_t what = next_byte(script);
+    uint8_t what = fuzz_byte(&script->bytes);
     if (what < 110) {
         live(script);
     } else if (what < 220) {
         answer_any(script);
     } else if (what < 240) {
-        script->now_ns += next_byte(script) * 100 * MS;
+        script->now_ns += fuzz_byte(&script->bytes) * 100 * MS;
         stream_take_tick(script->stream, 0, script->now_ns);
         step(script);
     } else if (what < 250) {
@@ -340,11 +310,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct script script;
     memset(&script, 0, sizeof script);
-    script.data = data;
-    script.len = size;
+    script.bytes = (struct fuzz_bytes){data, size};
     script.epoch = 3;
     script.now_ns = MS;
-    uint8_t begin = next_byte(&script);
+    uint8_t begin = fuzz_byte(&script.bytes);
     struct mc_source_opts source = {.recovery_endpoint = "fuzz",
                                     .begin = (enum mc_begin)(begin % 3),
                                     .begin_seq = begin / 3};
@@ -359,7 +328,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct mc_event_writer_opts writing = {.epoch = script.epoch};
     require(mc_event_writer_create(&writing, &script.writer) == MC_OK);
     require(stream_create(&opts, &script.stream) == MC_OK);
-    while (script.len > 0) {
+    while (script.bytes.len > 0) {
         happen(&script);
     }
     stream_destroy(script.stream);

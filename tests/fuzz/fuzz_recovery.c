@@ -6,9 +6,9 @@
  * bounds, once all read and time goes nobody is left in line, and at the end nothing
  * is left over.
  */
-#include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_bytes.h"
 #include "mci_alloc.h"
 #include "mci_bytes.h"
 #include "recovery.h"
@@ -19,30 +19,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define FRAMES_MAX 6
 
 struct script {
-    const uint8_t *data;
-    size_t len;
+    struct fuzz_bytes bytes;
     struct mci_recovery *recovery;
     struct mci_history *history;
     uint64_t now_ns;
     uint64_t seq;
     bool has_asked[PEERS];
 };
-
-static void require(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
-
-static uint8_t next_byte(struct script *script)
-{
-    if (script->len == 0) {
-        return 0;
-    }
-    script->len--;
-    return *script->data++;
-}
 
 /* ---- a store of some keys ------------------------------------------------------ */
 
@@ -60,7 +43,7 @@ static enum mc_err next(void *ctx, struct mc_view tenant,
 {
     static struct mc_event_record rows[100];
     struct script *script = ctx;
-    size_t count = next_byte(script) % 100;
+    size_t count = fuzz_byte(&script->bytes) % 100;
     for (size_t i = 0; i < count; i++) {
         rows[i] = (struct mc_event_record){
             .type = MC_EVENT_STORED,
@@ -94,13 +77,13 @@ static struct mc_view draw_frame(struct script *script, uint8_t room[64])
 {
     static const char *const words[] = {"", "snapshot", "status", "credit",
                                         "tenant"};
-    uint8_t byte = next_byte(script);
+    uint8_t byte = fuzz_byte(&script->bytes);
     if (byte < 120) {
         return mc_view_str(words[byte % 5]);
     }
     size_t len = byte < 180 ? 8 : byte < 220 ? 4 : byte % 65;
     for (size_t i = 0; i < len; i++) {
-        room[i] = byte < 220 && i + 1 < len ? 0 : next_byte(script);
+        room[i] = byte < 220 && i + 1 < len ? 0 : fuzz_byte(&script->bytes);
     }
     return mc_view_make(room, len);
 }
@@ -109,12 +92,12 @@ static void hear(struct script *script)
 {
     uint8_t rooms[FRAMES_MAX][64];
     struct mc_view frames[FRAMES_MAX];
-    uint8_t peer = next_byte(script) % PEERS;
-    size_t count = next_byte(script) % (FRAMES_MAX + 1);
+    uint8_t peer = fuzz_byte(&script->bytes) % PEERS;
+    size_t count = fuzz_byte(&script->bytes) % (FRAMES_MAX + 1);
     for (size_t i = 0; i < count; i++) {
         frames[i] = draw_frame(script, rooms[i]);
     }
-    if (count > 0 && next_byte(script) % 4 != 0) {
+    if (count > 0 && fuzz_byte(&script->bytes) % 4 != 0) {
         frames[0] = mc_view_str("");
     }
     script->has_asked[peer] = true;
@@ -150,7 +133,7 @@ static void answer(struct script *script, int messages)
     while (messages-- > 0 &&
            mci_recovery_next(script->recovery, script->now_ns, 1, &message)) {
         check(script, &message);
-        uint8_t byte = next_byte(script);
+        uint8_t byte = fuzz_byte(&script->bytes);
         mci_recovery_told(script->recovery,
                           byte < 200   ? MCI_RECOVERY_SENT
                           : byte < 240 ? MCI_RECOVERY_BLOCKED
@@ -184,7 +167,7 @@ static void drain(struct script *script)
 
 static void step(struct script *script)
 {
-    uint8_t byte = next_byte(script);
+    uint8_t byte = fuzz_byte(&script->bytes);
     if (byte < 140) {
         hear(script);
     } else if (byte < 200) {
@@ -194,7 +177,7 @@ static void step(struct script *script)
     } else if (byte < 230) {
         script->now_ns += MCI_RECOVERY_PATIENCE_NS;
     } else {
-        script->seq += 1 + next_byte(script) % 3;
+        script->seq += 1 + fuzz_byte(&script->bytes) % 3;
         require(mci_history_add(script->history, script->seq,
                                 mc_view_str("payload")) == MC_OK);
     }
@@ -205,7 +188,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const struct mci_snapshot_source source = {begin, next, some_number,
                                                       some_number};
     const struct mc_event_writer_opts writer_opts = {.epoch = 1};
-    struct script script = {.data = data, .len = size, .now_ns = 1};
+    struct script script = {.bytes = {data, size}, .now_ns = 1};
     struct mc_event_writer *writer = NULL;
     struct mci_alloc_stats before;
     struct mci_alloc_stats after;
@@ -220,7 +203,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                            .max_bytes = 8192,
                                            .layout = 4};
     require(mci_recovery_create(&opts, &script.recovery) == MC_OK);
-    while (script.len > 0) {
+    while (script.bytes.len > 0) {
         step(&script);
     }
     drain(&script);

@@ -7,19 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_bytes.h"
 #include "mci_bytes.h"
 #include "recovery_answer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define FRAMES_MAX 6
-
-static void require(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
 
 /* A frame in a block of its own, so that a read beyond its end is seen. */
 static struct mc_view take_frame(const uint8_t **data, size_t *size,
