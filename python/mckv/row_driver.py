@@ -249,7 +249,7 @@ class RowDriver:
         """No more rows are taken; those that nobody has begun end as CANCELLED. True:
         nobody touches a region any more. Makes no request, and waits at most
         ``timeout`` seconds."""
-        return self._inner.drain(max(0, int(timeout * 1000)))
+        return self._inner.drain(min(max(0, int(timeout * 1000)), 0xFFFFFFFF))
 
     def close(self) -> None:
         """Drains, settles what is left for at most ``close_ms``, and closes the

@@ -241,51 +241,6 @@ bool mcp_args_values(struct mcp_args *args, PyObject *object, const char *name,
     return true;
 }
 
-/* ---- single numbers ---------------------------------------------------------- */
-
-static bool out_of_range(const char *name, const char *range)
-{
-    PyErr_Clear();
-    PyErr_Format(PyExc_OverflowError, "%s: out of range, %s", name, range);
-    return false;
-}
-
-bool mcp_args_u64(PyObject *object, const char *name, uint64_t *number_out)
-{
-    PyObject *index = NULL;
-    if (!PyLong_CheckExact(object)) {
-        index = PyNumber_Index(object);
-        if (!index) {
-            if (PyErr_ExceptionMatches(PyExc_TypeError)) {
-                PyErr_Format(PyExc_TypeError, "%s: expected int, not %.200s",
-                             name, Py_TYPE(object)->tp_name);
-            }
-            return false;
-        }
-        object = index;
-    }
-    unsigned long long number = PyLong_AsUnsignedLongLong(object);
-    Py_XDECREF(index);
-    if (number == (unsigned long long)-1 && PyErr_Occurred()) {
-        return out_of_range(name, "0 to 2**64 - 1");
-    }
-    *number_out = number;
-    return true;
-}
-
-bool mcp_args_u32(PyObject *object, const char *name, uint32_t *number_out)
-{
-    uint64_t number = 0;
-    if (!mcp_args_u64(object, name, &number)) {
-        return false;
-    }
-    if (number > UINT32_MAX) {
-        return out_of_range(name, "0 to 2**32 - 1");
-    }
-    *number_out = (uint32_t)number;
-    return true;
-}
-
 /* ---- answers ----------------------------------------------------------------- */
 
 PyObject *mcp_results(const int64_t *results, size_t count)

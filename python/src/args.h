@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "mc_client_sessions.h"
+#include "numbers.h"
 
 struct mcp_chunk;
 struct mcp_hold;
@@ -45,9 +46,6 @@ bool mcp_args_text(struct mcp_args *args, PyObject *object, const char *name,
 /* Any object with a contiguous buffer. */
 bool mcp_args_bytes(struct mcp_args *args, PyObject *object,
                     struct mc_view *bytes_out);
-/* An integer from 0 on. */
-bool mcp_args_u64(PyObject *object, const char *name, uint64_t *number_out);
-bool mcp_args_u32(PyObject *object, const char *name, uint32_t *number_out);
 
 struct mcp_views {
     struct mc_view *at;

@@ -269,40 +269,50 @@ static PyObject *names_of(const struct mc_view *views, size_t count)
     return list;
 }
 
+/* Names of at most so many, and how many there are. */
+static PyObject *ask_sessions_of(struct mc_index_reader *reader,
+                                 struct mc_view tenant, uint64_t hash,
+                                 size_t limit)
+{
+    /* No room for more than there are, whatever the limit. */
+    size_t there = mc_index_sessions_of(reader, tenant, hash, NULL, 0);
+    size_t room = there < limit ? there : limit;
+    struct mc_view *views = PyMem_Calloc(room + 1, sizeof *views);
+    if (!views) {
+        return PyErr_NoMemory();
+    }
+    size_t count = mc_index_sessions_of(reader, tenant, hash, views, room);
+    PyObject *list = names_of(views, count < room ? count : room);
+    PyMem_Free(views);
+    return list ? Py_BuildValue("nN", (Py_ssize_t)count, list) : NULL;
+}
+
 static PyObject *sessions_of(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"hash", "limit", "tenant", NULL};
     struct mcp_index *self = (struct mcp_index *)object;
     struct mc_view tenant = default_tenant();
     PyObject *number = NULL;
-    unsigned limit = 100;
+    uint32_t limit = 100;
     struct mcp_hashes hash;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|IO&:sessions_of", names,
-                                     &number, &limit, mcp_view_of_str,
-                                     &tenant)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O&O&:sessions_of", names,
+                                     &number, mcp_u32_of, &limit,
+                                     mcp_view_of_str, &tenant)) {
         return NULL;
     }
     PyObject *one = PyTuple_Pack(1, number);
     bool is_read = one && mcp_hashes(one, &hash);
     Py_XDECREF(one);
-    struct mc_view *views =
-        is_read ? PyMem_Calloc((size_t)limit + 1, sizeof *views) : NULL;
-    if (is_read && !views) {
-        (void)PyErr_NoMemory();
+    if (!is_read) {
+        return NULL;
     }
-    struct mc_index_reader *reader = views ? mcp_reader_take(self) : NULL;
+    struct mc_index_reader *reader = mcp_reader_take(self);
     PyObject *answer = NULL;
     if (reader) {
-        size_t count =
-            mc_index_sessions_of(reader, tenant, hash.at[0], views, limit);
-        PyObject *list = names_of(views, count < limit ? count : limit);
-        answer = list ? Py_BuildValue("nN", (Py_ssize_t)count, list) : NULL;
+        answer = ask_sessions_of(reader, tenant, hash.at[0], limit);
         mcp_reader_give(self, reader);
     }
-    PyMem_Free(views);
-    if (is_read) {
-        PyMem_Free(hash.at);
-    }
+    PyMem_Free(hash.at);
     return answer;
 }
 

@@ -26,8 +26,8 @@ static void keep_signal(struct mcp_signals *signals,
 
 static void keep_item(struct mcp_subscriber *self, PyObject *item)
 {
-    if (!item || PyList_Append(self->taken, item) != 0) {
-        PyErr_Clear(); /* no memory: the list is shorter, and nothing breaks */
+    if (item) {
+        (void)PyList_Append(self->taken, item);
     }
     Py_XDECREF(item);
 }
@@ -36,7 +36,9 @@ void mcp_subscriber_on_signal(void *ctx, const struct mc_signal *signal)
 {
     struct mcp_subscriber *self = ctx;
     if (self->taken) {
-        keep_item(self, mcp_signal_of(signal));
+        if (!PyErr_Occurred()) { /* else the call fails */
+            keep_item(self, mcp_signal_of(signal));
+        }
     } else if (self->is_following) {
         keep_signal(self->signals, signal);
     }
@@ -45,7 +47,7 @@ void mcp_subscriber_on_signal(void *ctx, const struct mc_signal *signal)
 void mcp_subscriber_on_event(void *ctx, const struct mc_delivery *delivery)
 {
     struct mcp_subscriber *self = ctx;
-    if (self->taken) {
+    if (self->taken && !PyErr_Occurred()) {
         keep_item(self, mcp_event_of(delivery));
     }
 }
@@ -83,6 +85,7 @@ static PyObject *start(PyObject *object, PyObject *unused)
     if (is_open && !self->is_following) {
         self->is_stopping = false;
         self->is_following = true;
+        self->has_kept = false; /* events are not to be had from here on */
         status = pthread_create(&self->follower, NULL, follow, self);
         self->is_following = status == 0;
     }
@@ -222,16 +225,17 @@ static PyObject *inject_frames(struct mcp_subscriber *self, uint32_t source,
     if (taken) {
         Py_BEGIN_ALLOW_THREADS mcp_index_lock(self->index);
         Py_END_ALLOW_THREADS self->taken = taken;
+        self->has_kept = false;
         err = mc_subscriber_inject(self->subscriber, source, views, count);
         self->taken = NULL;
         mcp_index_unlock(self->index);
     }
     end(self);
-    if (err != MC_OK) {
+    if (err != MC_OK && !PyErr_Occurred()) {
+        (void)mcp_event_fail(err, "inject");
+    }
+    if (PyErr_Occurred()) {
         Py_CLEAR(taken);
-        if (!PyErr_Occurred()) {
-            (void)mcp_event_fail(err, "inject");
-        }
     }
     return taken;
 }
@@ -241,9 +245,9 @@ static PyObject *inject(PyObject *object, PyObject *args, PyObject *kwargs)
     static char *names[] = {"frames", "source", NULL};
     struct mc_view views[FRAMES_MAX];
     PyObject *frames = NULL;
-    unsigned source = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|I:inject", names, &frames,
-                                     &source)) {
+    uint32_t source = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O&:inject", names,
+                                     &frames, mcp_u32_of, &source)) {
         return NULL;
     }
     PyObject *items = PySequence_Tuple(frames);
@@ -315,11 +319,12 @@ static PyObject *lookup(PyObject *object, PyObject *args, PyObject *kwargs)
     struct mc_view key;
     struct mc_view medium = mc_view_str("cpu");
     struct mc_view tenant = mc_view_str("default");
-    unsigned source = 0;
+    uint32_t source = 0;
     struct mc_mirror_entry entry;
-    if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "O&|O&O&I:lookup", names, mcp_view_of_str, &key,
-            mcp_view_of_str, &medium, mcp_view_of_str, &tenant, &source) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|O&O&O&:lookup", names,
+                                     mcp_view_of_str, &key, mcp_view_of_str,
+                                     &medium, mcp_view_of_str, &tenant,
+                                     mcp_u32_of, &source) ||
         !begin(self)) {
         return NULL;
     }
@@ -341,8 +346,8 @@ static PyObject *stats(PyObject *object, PyObject *args)
 {
     struct mcp_subscriber *self = (struct mcp_subscriber *)object;
     struct mc_source_stats now;
-    unsigned source = 0;
-    if (!PyArg_ParseTuple(args, "|I:stats", &source)) {
+    uint32_t source = 0;
+    if (!PyArg_ParseTuple(args, "|O&:stats", mcp_u32_of, &source)) {
         return NULL;
     }
     if (source >= self->source_count) {

@@ -56,52 +56,81 @@ static bool read_bounds(PyObject *kwargs, struct mc_index_opts *opts)
     return true;
 }
 
+/* prefix may be a keyword, as the bounds are: taken out of them then. A new
+ * reference; NULL with an exception. */
+static PyObject *prefix_of(PyObject *given, PyObject *bounds)
+{
+    if (given) {
+        Py_INCREF(given);
+        return given;
+    }
+    PyObject *name = PyUnicode_FromString("prefix");
+    PyObject *prefix =
+        name && bounds ? PyDict_GetItemWithError(bounds, name) : NULL;
+    Py_XINCREF(prefix);
+    if (prefix && PyDict_DelItem(bounds, name) != 0) {
+        Py_CLEAR(prefix);
+    }
+    Py_XDECREF(name);
+    return prefix || PyErr_Occurred() ? prefix : PyUnicode_FromString("");
+}
+
+static struct mcp_index *index_make(PyTypeObject *type,
+                                    const struct mc_index_opts *opts)
+{
+    struct mc_index *index = NULL;
+    enum mc_err err = mc_index_create(opts, &index);
+    if (err != MC_OK) {
+        (void)mcp_event_fail(err, "Index");
+        return NULL;
+    }
+    struct mcp_index *self = (struct mcp_index *)type->tp_alloc(type, 0);
+    if (!self) {
+        mc_index_destroy(index);
+        return NULL;
+    }
+    self->index = index;
+    self->forks = mcp_event_forks();
+    (void)pthread_mutex_init(&self->writing, NULL);
+    return self;
+}
+
+static bool read_layout(PyObject *layout, PyObject *prefix,
+                        struct mc_key_layout *layout_out)
+{
+    struct mc_view layout_view;
+    struct mc_view prefix_view;
+    if (!mcp_view_needed(layout, "layout", &layout_view) ||
+        !mcp_view_needed(prefix, "prefix", &prefix_view)) {
+        return false;
+    }
+    enum mc_err err = mc_key_layout_parse(layout_view, prefix_view, layout_out);
+    if (err != MC_OK) {
+        (void)mcp_event_fail(err, "Index");
+    }
+    return err == MC_OK;
+}
+
 static PyObject *index_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     struct mc_index_opts opts = {.max_readers = MCP_READERS};
     PyObject *layout = NULL;
-    PyObject *prefix = NULL;
-    struct mc_view layout_view;
-    struct mc_view prefix_view;
-    if (!PyArg_ParseTuple(args, "U|U:Index", &layout, &prefix)) {
+    PyObject *given = NULL;
+    if (!PyArg_ParseTuple(args, "U|U:Index", &layout, &given)) {
         return NULL;
     }
     PyObject *bounds = kwargs ? PyDict_Copy(kwargs) : NULL;
-    if (bounds && !prefix) {
-        prefix = PyDict_GetItemString(bounds, "prefix");
-        Py_XINCREF(prefix);
-        if (prefix) {
-            (void)PyDict_DelItemString(bounds, "prefix");
-        }
-    } else {
-        Py_XINCREF(prefix);
-    }
-    if (!prefix) {
-        prefix = PyUnicode_FromString("");
-    }
+    PyObject *prefix = kwargs && !bounds ? NULL : prefix_of(given, bounds);
     struct mcp_index *self = NULL;
     if (prefix && read_bounds(bounds, &opts) &&
-        mcp_view_needed(layout, "layout", &layout_view) &&
-        mcp_view_needed(prefix, "prefix", &prefix_view)) {
-        enum mc_err err =
-            mc_key_layout_parse(layout_view, prefix_view, &opts.layout);
-        struct mc_index *index = NULL;
-        if (err == MC_OK) {
-            err = mc_index_create(&opts, &index);
-        }
-        if (err != MC_OK) {
-            (void)mcp_event_fail(err, "Index");
-        } else if (!(self = (struct mcp_index *)type->tp_alloc(type, 0))) {
-            mc_index_destroy(index);
-        } else {
-            self->index = index;
-            self->forks = mcp_event_forks();
-            (void)pthread_mutex_init(&self->writing, NULL);
-            Py_INCREF(layout);
-            self->layout = layout;
-            Py_INCREF(prefix);
-            self->prefix = prefix;
-        }
+        read_layout(layout, prefix, &opts.layout)) {
+        self = index_make(type, &opts);
+    }
+    if (self) {
+        Py_INCREF(layout);
+        self->layout = layout;
+        Py_INCREF(prefix);
+        self->prefix = prefix;
     }
     Py_XDECREF(prefix);
     Py_XDECREF(bounds);
@@ -239,8 +268,8 @@ static PyObject *apply(PyObject *object, PyObject *line)
 static PyObject *maintain(PyObject *object, PyObject *args)
 {
     struct mcp_index *self = (struct mcp_index *)object;
-    unsigned steps = 1000;
-    if (!PyArg_ParseTuple(args, "|I:maintain", &steps) ||
+    uint32_t steps = 1000;
+    if (!PyArg_ParseTuple(args, "|O&:maintain", mcp_u32_of, &steps) ||
         !mcp_event_is_ours(self->forks)) {
         return NULL;
     }

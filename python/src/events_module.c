@@ -97,6 +97,9 @@ static PyObject *decode(PyObject *self, PyObject *frames)
     struct mc_event *events = PyMem_Malloc(MC_EVENT_COUNT_MAX * sizeof *events);
     Py_ssize_t count = PyTuple_GET_SIZE(items);
     bool is_good = events && count <= FRAMES_MAX;
+    if (!events) {
+        (void)PyErr_NoMemory();
+    }
     for (Py_ssize_t i = 0; is_good && i < count; i++) {
         char *data = NULL;
         Py_ssize_t len = 0;

@@ -18,6 +18,7 @@
 
 #include "mc_index.h"
 #include "mc_subscriber.h"
+#include "numbers.h"
 
 /* How often this process is a child of a fork. */
 uint64_t mcp_event_forks(void);
@@ -135,8 +136,12 @@ struct mcp_subscriber {
     pthread_t follower;
     bool is_following; /* guarded by lock; nobody else polls meanwhile */
     bool is_stopping;
-    struct mcp_signals *signals; /* of the follower; guarded by lock */
-    PyObject *taken;             /* a list, while something is injected */
+    struct mcp_signals *signals;    /* of the follower; guarded by lock */
+    PyObject *taken;                /* a list, while something is injected */
+    struct mc_subscriber_item kept; /* taken from the library, and not told yet;
+                                       guarded by lock, borrowed until the next
+                                       message */
+    bool has_kept;
     PyObject *weak_refs;
 };
 extern PyTypeObject mcp_subscriber_type;

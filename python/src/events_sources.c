@@ -6,11 +6,20 @@
 
 #include "events_py.h"
 
+/* Borrowed; None where there is none, NULL with an exception. */
+static PyObject *value_of(PyObject *dict, const char *name)
+{
+    PyObject *key = PyUnicode_FromString(name);
+    PyObject *value = key ? PyDict_GetItemWithError(dict, key) : NULL;
+    Py_XDECREF(key);
+    return value || PyErr_Occurred() ? value : Py_None;
+}
+
 static bool read_text(PyObject *dict, const char *name, const char **text_out)
 {
-    PyObject *value = PyDict_GetItemString(dict, name);
+    PyObject *value = value_of(dict, name);
     if (!value || value == Py_None) {
-        return true;
+        return value != NULL;
     }
     if (!PyUnicode_Check(value)) {
         PyErr_Format(PyExc_TypeError, "%s: expected str, not %.200s", name,
@@ -45,12 +54,12 @@ static bool read_profile(PyObject *dict, struct mc_source_opts *source)
 static bool read_number(PyObject *dict, const char *name, uint64_t most,
                         uint64_t *number_out)
 {
-    PyObject *value = PyDict_GetItemString(dict, name);
+    PyObject *value = value_of(dict, name);
+    uint64_t number = 0;
     if (!value || value == Py_None) {
-        return true;
+        return value != NULL;
     }
-    uint64_t number = PyLong_AsUnsignedLongLong(value);
-    if (PyErr_Occurred()) {
+    if (!mcp_args_u64(value, name, &number)) {
         return false;
     }
     if (number > most) {
@@ -65,8 +74,11 @@ static bool read_number(PyObject *dict, const char *name, uint64_t most,
 /* "now", "snapshot", or the number of a message. */
 static bool read_begin(PyObject *dict, struct mc_source_opts *source)
 {
-    PyObject *value = PyDict_GetItemString(dict, "begin");
-    if (value && PyLong_Check(value)) {
+    PyObject *value = value_of(dict, "begin");
+    if (!value) {
+        return false;
+    }
+    if (PyLong_Check(value)) {
         source->begin = MC_BEGIN_SEQ;
         return read_number(dict, "begin", UINT64_MAX, &source->begin_seq);
     }
@@ -88,9 +100,9 @@ static bool read_begin(PyObject *dict, struct mc_source_opts *source)
 static bool read_others(PyObject *dict, struct mc_publisher_place *places,
                         struct mc_source_opts *source)
 {
-    PyObject *others = PyDict_GetItemString(dict, "others");
+    PyObject *others = value_of(dict, "others");
     if (!others || others == Py_None) {
-        return true;
+        return others != NULL;
     }
     if (!PyTuple_Check(others) ||
         PyTuple_GET_SIZE(others) > MC_PUBLISHER_PLACES_MAX) {

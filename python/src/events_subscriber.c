@@ -60,6 +60,9 @@ static bool open_subscriber(struct mcp_subscriber *self, PyObject *sources,
     struct mc_publisher_place *places = PyMem_Calloc(
         ((size_t)count + 1) * MC_PUBLISHER_PLACES_MAX, sizeof *places);
     bool is_read = rows && places;
+    if (!is_read) {
+        (void)PyErr_NoMemory();
+    }
     for (Py_ssize_t i = 0; is_read && i < count; i++) {
         is_read =
             mcp_source_read(PyTuple_GET_ITEM(sources, i),
@@ -113,16 +116,15 @@ static PyObject *subscriber_new(PyTypeObject *type, PyObject *args,
     PyObject *sources = NULL;
     PyObject *index = Py_None;
     int no_mirror = 0;
-    unsigned long long queue = 0;
-    unsigned long long entries = 0;
-    unsigned events = 0;
-    unsigned patience = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|OpKKII:Subscriber",
-                                     names, &PyTuple_Type, &sources, &index,
-                                     &no_mirror, &queue, &entries, &events,
-                                     &patience)) {
+    struct mc_subscriber_opts opts = {.no_mirror = false};
+    if (!PyArg_ParseTupleAndKeywords(
+            args, kwargs, "O!|OpO&O&O&O&:Subscriber", names, &PyTuple_Type,
+            &sources, &index, &no_mirror, mcp_u64_of, &opts.max_queue_bytes,
+            mcp_u64_of, &opts.max_mirror_entries, mcp_u32_of,
+            &opts.max_message_events, mcp_u32_of, &opts.recovery_patience_ms)) {
         return NULL;
     }
+    opts.no_mirror = no_mirror != 0;
     if (index != Py_None && !PyObject_TypeCheck(index, &mcp_index_type)) {
         PyErr_SetString(PyExc_TypeError, "index: an Index or None");
         return NULL;
@@ -132,11 +134,6 @@ static PyObject *subscriber_new(PyTypeObject *type, PyObject *args,
     if (!self) {
         return NULL;
     }
-    struct mc_subscriber_opts opts = {.no_mirror = no_mirror != 0,
-                                      .max_queue_bytes = queue,
-                                      .max_mirror_entries = entries,
-                                      .max_message_events = events,
-                                      .recovery_patience_ms = patience};
     self->wake_fd = -1;
     self->forks = mcp_event_forks();
     if (index != Py_None) {
@@ -234,6 +231,32 @@ static PyObject *item_of(const struct mc_subscriber_item *item)
 
 enum taking { TAKE_NONE, TAKE_SOME, TAKE_CLOSED, TAKE_FOLLOWED, TAKE_FAILED };
 
+/* The next one, or the one that no object could be made of the last time. */
+static enum mc_err next_item(struct mcp_subscriber *self,
+                             struct mc_subscriber_item *item)
+{
+    if (self->has_kept) {
+        *item = self->kept;
+        self->has_kept = false;
+        return MC_OK;
+    }
+    return mc_subscriber_next(self->subscriber, 0, item);
+}
+
+/* Without memory for it the item waits, and nothing is passed over. */
+static bool add_item(struct mcp_subscriber *self, PyObject *list,
+                     const struct mc_subscriber_item *item)
+{
+    PyObject *made = item_of(item);
+    bool is_added = made && PyList_Append(list, made) == 0;
+    Py_XDECREF(made);
+    if (!is_added) {
+        self->kept = *item;
+        self->has_kept = true;
+    }
+    return is_added;
+}
+
 /* Takes what is there, up to most of them, into the list. The locks are taken
  * without the interpreter's lock, the objects made with it. */
 static enum taking take(struct mcp_subscriber *self, PyObject *list,
@@ -250,17 +273,21 @@ static enum taking take(struct mcp_subscriber *self, PyObject *list,
         return taking;
     }
     mcp_index_lock(self->index);
-    enum mc_err err = mc_subscriber_next(self->subscriber, 0, &item);
+    enum mc_err err = next_item(self, &item);
     PyEval_RestoreThread(state);
     for (size_t count = 0; err == MC_OK; count++) {
-        PyObject *made = item_of(&item);
-        bool is_added = made && PyList_Append(list, made) == 0;
-        Py_XDECREF(made);
-        taking = is_added ? TAKE_SOME : TAKE_FAILED;
-        if (!is_added || count + 1 >= most) {
+        if (!add_item(self, list, &item)) {
+            if (count > 0) {
+                PyErr_Clear(); /* those that there are come first */
+            }
+            taking = count > 0 ? TAKE_SOME : TAKE_FAILED;
             break;
         }
-        err = mc_subscriber_next(self->subscriber, 0, &item);
+        taking = TAKE_SOME;
+        if (count + 1 >= most) {
+            break;
+        }
+        err = next_item(self, &item);
     }
     mcp_index_unlock(self->index);
     (void)pthread_mutex_unlock(&self->lock);

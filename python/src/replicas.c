@@ -24,20 +24,20 @@ static PyObject *as_list(const struct mc_replicas *replicas)
     return list;
 }
 
-static PyObject *as_lists(const struct mc_replicas *replicas,
-                          const int64_t *results, size_t count)
+/* Into places of the answer that are still empty. */
+static bool set_lists(PyObject *answer, size_t first, size_t count,
+                      const struct mc_replicas *replicas,
+                      const int64_t *results)
 {
-    PyObject *list = PyList_New((Py_ssize_t)count);
-    for (size_t i = 0; list && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         PyObject *rows = results[i] < 0 ? PyLong_FromLongLong(results[i])
                                         : as_list(&replicas[i]);
         if (!rows) {
-            Py_CLEAR(list);
-            break;
+            return false;
         }
-        PyList_SET_ITEM(list, (Py_ssize_t)i, rows);
+        PyList_SET_ITEM(answer, (Py_ssize_t)(first + i), rows);
     }
-    return list;
+    return true;
 }
 
 /* A replica is wide: so many keys at a time. */
@@ -64,11 +64,7 @@ static bool add_slice(struct mcp_store *store, const struct mcp_views *keys,
     for (size_t i = 0; code != 0 && i < count; i++) {
         results[i] = code;
     }
-    PyObject *slice = as_lists(replicas, results, count);
-    PyObject *joined = slice ? PySequence_InPlaceConcat(answer, slice) : NULL;
-    Py_XDECREF(slice);
-    Py_XDECREF(joined);
-    return joined != NULL;
+    return set_lists(answer, first, count, replicas, results);
 }
 
 PyObject *mcp_replicas(PyObject *self, PyObject *arguments, PyObject *keywords)
@@ -85,7 +81,7 @@ PyObject *mcp_replicas(PyObject *self, PyObject *arguments, PyObject *keywords)
         mcp_args_keys(&args, object, names[0], &keys) &&
         (replicas = mcp_args_alloc(&args, KEYS_AT_ONCE, sizeof *replicas)) &&
         (results = mcp_args_results(&args, KEYS_AT_ONCE)) &&
-        (answer = PyList_New(0));
+        (answer = PyList_New((Py_ssize_t)keys.count));
     for (size_t i = 0; answer && i < keys.count; i += KEYS_AT_ONCE) {
         if (!add_slice((struct mcp_store *)self, &keys, i, replicas, results,
                        answer)) {

@@ -73,7 +73,7 @@ PyObject *mcp_rows_fail(enum mc_err err, const char *what)
 
 /* ---- opening -------------------------------------------------------------------------- */
 
-static uint64_t or_none(unsigned long long bytes)
+static uint64_t or_none(uint64_t bytes)
 {
     return bytes > 0 ? bytes : MC_NONE;
 }
@@ -111,18 +111,18 @@ static PyObject *rows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     const char *text[6] = {NULL};
     const char *config = NULL;
-    unsigned long long bytes[2] = {0};
-    unsigned long long bytes_per_call = 0;
+    uint64_t bytes[2] = {0};
     struct mc_row_driver_opts opts = {.workers = 0};
     (void)kwargs;
-    if (!PyArg_ParseTuple(args, "ssKKssszIIKIIII:RowDriver", &text[0], &text[1],
-                          &bytes[0], &bytes[1], &text[2], &text[3], &text[4],
-                          &config, &opts.workers, &opts.rows_per_call,
-                          &bytes_per_call, &opts.rows_max, &opts.timeout_ms,
-                          &opts.close_ms, &opts.replicas)) {
+    if (!PyArg_ParseTuple(
+            args, "ssO&O&ssszO&O&O&O&O&O&O&:RowDriver", &text[0], &text[1],
+            mcp_u64_of, &bytes[0], mcp_u64_of, &bytes[1], &text[2], &text[3],
+            &text[4], &config, mcp_u32_of, &opts.workers, mcp_u32_of,
+            &opts.rows_per_call, mcp_u64_of, &opts.bytes_per_call, mcp_u32_of,
+            &opts.rows_max, mcp_u32_of, &opts.timeout_ms, mcp_u32_of,
+            &opts.close_ms, mcp_u32_of, &opts.replicas)) {
         return NULL;
     }
-    opts.bytes_per_call = bytes_per_call;
     const struct mc_client_opts client = {
         .local_hostname = unless_empty(text[0]),
         .metadata_server = unless_empty(text[1]),
@@ -146,29 +146,37 @@ static PyObject *rows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 
 /* ---- closing --------------------------------------------------------------------------- */
 
-/* Without the interpreter's lock. Drained first, so that who waits is soon out. */
+/* Without the interpreter's lock. Drained first, so that who waits is soon out. The
+ * lock is not held while the driver and the client end: others take it with the
+ * interpreter's lock. Who closes second waits for the first. */
 static void close_all(struct mcp_rows *self)
 {
     (void)pthread_mutex_lock(&self->lock);
     bool is_first = !self->is_closing;
     self->is_closing = true;
-    struct mc_row_driver *driver = is_first ? self->driver : NULL;
-    self->inside += driver != NULL; /* or somebody else closes it meanwhile */
+    struct mc_row_driver *driver = self->driver;
+    struct mc_client *client = self->client;
+    while (!is_first && self->client) {
+        (void)pthread_cond_wait(&self->changed, &self->lock);
+    }
     (void)pthread_mutex_unlock(&self->lock);
+    if (!is_first) {
+        return;
+    }
     if (driver) {
         (void)!mc_row_driver_drain(driver, 0);
-        mcp_rows_leave(self);
     }
     (void)pthread_mutex_lock(&self->lock);
     while (self->inside > 0) {
         (void)pthread_cond_wait(&self->changed, &self->lock);
     }
-    driver = self->driver;
-    struct mc_client *client = self->client;
-    self->driver = NULL;
-    self->client = NULL;
+    (void)pthread_mutex_unlock(&self->lock);
     mc_row_driver_close(driver);
     mc_client_close(client);
+    (void)pthread_mutex_lock(&self->lock);
+    self->driver = NULL;
+    self->client = NULL;
+    (void)pthread_cond_broadcast(&self->changed);
     (void)pthread_mutex_unlock(&self->lock);
 }
 
@@ -207,10 +215,11 @@ static void rows_free(PyObject *object)
 static PyObject *register_method(PyObject *object, PyObject *args)
 {
     struct mcp_rows *self = (struct mcp_rows *)object;
-    unsigned long long ptr = 0;
-    unsigned long long size = 0;
+    uint64_t ptr = 0;
+    uint64_t size = 0;
     uint32_t region = 0;
-    if (!PyArg_ParseTuple(args, "KK:register", &ptr, &size)) {
+    if (!PyArg_ParseTuple(args, "O&O&:register", mcp_u64_of, &ptr, mcp_u64_of,
+                          &size)) {
         return NULL;
     }
     struct mc_row_driver *driver = mcp_rows_enter(self);
@@ -228,8 +237,8 @@ static PyObject *register_method(PyObject *object, PyObject *args)
 static PyObject *unregister_method(PyObject *object, PyObject *args)
 {
     struct mcp_rows *self = (struct mcp_rows *)object;
-    unsigned region = 0;
-    if (!PyArg_ParseTuple(args, "I:unregister", &region)) {
+    uint32_t region = 0;
+    if (!PyArg_ParseTuple(args, "O&:unregister", mcp_u32_of, &region)) {
         return NULL;
     }
     struct mc_row_driver *driver = mcp_rows_enter(self);
@@ -248,8 +257,8 @@ static PyObject *unregister_method(PyObject *object, PyObject *args)
 static PyObject *drain_method(PyObject *object, PyObject *args)
 {
     struct mcp_rows *self = (struct mcp_rows *)object;
-    unsigned timeout_ms = 0;
-    if (!PyArg_ParseTuple(args, "I:drain", &timeout_ms)) {
+    uint32_t timeout_ms = 0;
+    if (!PyArg_ParseTuple(args, "O&:drain", mcp_u32_of, &timeout_ms)) {
         return NULL;
     }
     struct mc_row_driver *driver = mcp_rows_enter(self);
@@ -300,19 +309,24 @@ static PyObject *poll_method(PyObject *object, PyObject *unused)
     return list;
 }
 
+/* False with an exception. */
+static bool add_count(PyObject *dict, const char *name, uint64_t count)
+{
+    PyObject *number = PyLong_FromUnsignedLongLong(count);
+    bool is_added = number && PyDict_SetItemString(dict, name, number) == 0;
+    Py_XDECREF(number);
+    return is_added;
+}
+
 /* Names of reasons with the rows that ended so, those that there were. */
 static PyObject *reasons_of(const uint64_t *counts)
 {
     PyObject *dict = PyDict_New();
     for (int i = 0; dict && i < MC_ROW_REASON_COUNT; i++) {
-        PyObject *number =
-            counts[i] > 0 ? PyLong_FromUnsignedLongLong(counts[i]) : NULL;
-        if (number &&
-            PyDict_SetItemString(
-                dict, mc_row_reason_name((enum mc_row_reason)i), number) != 0) {
+        const char *name = mc_row_reason_name((enum mc_row_reason)i);
+        if (counts[i] > 0 && !add_count(dict, name, counts[i])) {
             Py_CLEAR(dict);
         }
-        Py_XDECREF(number);
     }
     return dict;
 }

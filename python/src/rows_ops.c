@@ -63,14 +63,16 @@ static bool read_text(PyObject *object, const char *name, struct mc_view *out)
 
 static bool read_span(PyObject *object, struct mc_row_span *span)
 {
-    unsigned region = 0;
-    unsigned long long offset = 0;
-    unsigned long long len = 0;
-    if (!PyTuple_Check(object)) {
+    uint32_t region = 0;
+    uint64_t offset = 0;
+    uint64_t len = 0;
+    if (!PyTuple_Check(object) || PyTuple_GET_SIZE(object) != 3) {
         PyErr_SetString(PyExc_TypeError, "a span is (region, offset, length)");
         return false;
     }
-    if (!PyArg_ParseTuple(object, "IKK:span", &region, &offset, &len)) {
+    if (!mcp_args_u32(PyTuple_GET_ITEM(object, 0), "region", &region) ||
+        !mcp_args_u64(PyTuple_GET_ITEM(object, 1), "offset", &offset) ||
+        !mcp_args_u64(PyTuple_GET_ITEM(object, 2), "length", &len)) {
         return false;
     }
     *span = (struct mc_row_span){region, offset, len};
@@ -136,11 +138,11 @@ PyObject *mcp_rows_submit(PyObject *object, PyObject *args)
     PyObject *spans = NULL;
     PyObject *sessions = NULL;
     int is_put = 0;
-    unsigned timeout_ms = 0;
-    unsigned long long number = 0;
-    if (!PyArg_ParseTuple(args, "pO!O!OIK:submit", &is_put, &PyTuple_Type,
-                          &keys, &PyTuple_Type, &spans, &sessions, &timeout_ms,
-                          &number)) {
+    uint32_t timeout_ms = 0;
+    uint64_t number = 0;
+    if (!PyArg_ParseTuple(args, "pO!O!OO&O&:submit", &is_put, &PyTuple_Type,
+                          &keys, &PyTuple_Type, &spans, &sessions, mcp_u32_of,
+                          &timeout_ms, mcp_u64_of, &number)) {
         return NULL;
     }
     sessions = sessions == Py_None ? NULL : sessions;
@@ -188,8 +190,8 @@ PyObject *mcp_rows_probe(PyObject *object, PyObject *args)
 {
     struct mcp_rows *self = (struct mcp_rows *)object;
     PyObject *keys = NULL;
-    unsigned timeout_ms = 0;
-    if (!PyArg_ParseTuple(args, "O!I:probe", &PyTuple_Type, &keys,
+    uint32_t timeout_ms = 0;
+    if (!PyArg_ParseTuple(args, "O!O&:probe", &PyTuple_Type, &keys, mcp_u32_of,
                           &timeout_ms)) {
         return NULL;
     }
@@ -257,8 +259,8 @@ static PyObject *op_states(PyObject *object, PyObject *unused)
 static PyObject *op_wait(PyObject *object, PyObject *args)
 {
     struct mcp_row_op *self = (struct mcp_row_op *)object;
-    unsigned timeout_ms = 0;
-    if (!PyArg_ParseTuple(args, "I:wait", &timeout_ms)) {
+    uint32_t timeout_ms = 0;
+    if (!PyArg_ParseTuple(args, "O&:wait", mcp_u32_of, &timeout_ms)) {
         return NULL;
     }
     struct mc_row_op *op = enter(self);

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "mc_row_driver.h"
+#include "numbers.h"
 
 struct mcp_rows {
     PyObject_HEAD pthread_mutex_t lock;

@@ -264,6 +264,23 @@ def test_questions():
     assert index.heads("s") == [] and index.maintain(10) in (True, False)
 
 
+def test_numbers_that_do_not_fit_are_not_cut():
+    index, wide = Index("u64"), 1 << 32
+    index.observe("s", [1, 2])
+    assert index.sessions_of(2, limit=wide - 1) == (1, ["s"])
+    with injected() as subscriber:
+        subscriber.inject(message(1, (1, "stored", "a", None)))
+        for call in (lambda: index.sessions_of(2, limit=wide), lambda: index.sessions_of(2, limit=-1), lambda: index.maintain(wide),
+                     lambda: index.maintain(-1), lambda: subscriber.lookup("a", source=wide), lambda: subscriber.stats(wide),
+                     lambda: subscriber.stats(-1), lambda: subscriber.inject(message(2), source=wide)):
+            with pytest.raises(OverflowError):
+                call()
+        for option in ({"max_queue_bytes": 1 << 64}, {"max_mirror_entries": -1}, {"max_message_events": wide}):
+            with pytest.raises(OverflowError):
+                injected(**option)
+        assert subscriber.mirror_count() == 1
+
+
 def test_hashes_of_every_kind():
     index = Index("u64")
     top = (1 << 64) - 1

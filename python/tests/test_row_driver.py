@@ -126,6 +126,26 @@ def test_requests_that_are_none_take_nothing(driver):
     assert driver.stat()["puts"] == {} and driver.stat()["calls"] == 0
 
 
+def test_numbers_that_do_not_fit_are_not_cut(driver):
+    """Of a number with more bits the lowest ones would be another place."""
+    data = memory()
+    region, wide = region_of(driver, data), 1 << 64
+    for span in ((region, wide, 1), (region, 0, wide + 1), (region, -1, 1), (region, 0, -1), (region + (1 << 32), 0, 1), (-1, 0, 1)):
+        with pytest.raises(OverflowError):
+            driver.get(["k"], [span])
+    for ptr, size in ((wide + 4096, 1), (4096, wide + 1), (-1, 1)):
+        with pytest.raises(OverflowError):
+            driver.register(ptr, size)
+    for number in (region + (1 << 32), -1):
+        with pytest.raises(OverflowError):
+            driver.unregister(number)
+    for option in ({"workers": (1 << 32) + 1}, {"bytes_per_call": wide}, {"rows_max": -1}):
+        with pytest.raises(OverflowError):
+            RowDriver(settings(), **option)
+    assert done(driver.get(["none"], rows(region, 1))) == [("MISS", "ABSENT")]
+    assert driver.drain(1e12)
+
+
 def test_being_told(driver):
     region = region_of(driver, memory())
     operation = driver.put(["k"], rows(region, 1))
