@@ -38,7 +38,7 @@ def grows(turn):
 
 def leak_free(turn):
     # Others may keep something once: what leaks does so every time.
-    assert min(grows(turn) for _ in range(3)) < 0.2
+    assert any(grows(turn) < 0.2 for _ in range(3))
 
 
 def test_a_leak_would_be_seen():
