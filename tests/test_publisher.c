@@ -109,7 +109,7 @@ END_TEST
 
 START_TEST(a_fast_subscriber_misses_nothing_at_full_speed)
 {
-    const uint32_t count = PUBLISHER_RIG_SANITIZED ? 100000 : 1000000;
+    const uint32_t count = SANITIZED ? 100000 : 1000000;
     struct mc_publisher_opts opts = rig_opts();
     struct publisher_rig rig;
     struct follower follower;

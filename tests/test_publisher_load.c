@@ -20,7 +20,7 @@ static uint64_t resident_bytes(void)
 static void expect_resident_below(uint64_t limit)
 {
     /* The sanitizers keep what was freed. */
-    if (!PUBLISHER_RIG_SANITIZED) {
+    if (!SANITIZED) {
         ck_assert_uint_lt(resident_bytes(), limit);
     }
 }

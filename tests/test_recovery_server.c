@@ -64,7 +64,7 @@ static struct mc_publisher_opts asked_opts(void)
 
 /* Events that fill every queue on the way; what is slow under a sanitizer must not
  * take as long as a reader may take nothing. */
-#define PLENTY (PUBLISHER_RIG_SANITIZED ? 15000 : 60000)
+#define PLENTY (SANITIZED ? 15000 : 60000)
 
 static void open_asked(struct publisher_rig *rig,
                        const struct mc_publisher_opts *opts)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "mci_client.h"
+#include "sanitized.h"
 #include "store_rig.h"
 
 const char *client_link(void)
@@ -262,15 +263,5 @@ bool stamp_read(const void *data, size_t len, uint64_t *stamp_out)
 
 bool runs_slowly(void)
 {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-    return true;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-    return true;
-#else
-    return false;
-#endif
-#else
-    return false;
-#endif
+    return SANITIZED;
 }

@@ -19,20 +19,9 @@
 #include "mc_log.h"
 #include "mci_clock.h"
 #include "mci_publisher.h"
+#include "sanitized.h"
 
 #define PUBLISHER_RIG_EPOCH UINT64_C(0x0123456789abcdef)
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define PUBLISHER_RIG_SANITIZED 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define PUBLISHER_RIG_SANITIZED 1
-#endif
-#ifndef PUBLISHER_RIG_SANITIZED
-#define PUBLISHER_RIG_SANITIZED 0
-#endif
 
 struct publisher_rig {
     struct mci_event_log *log;
