@@ -86,4 +86,6 @@ endif()
 if(TARGET mckv AND TARGET mckv-subscriber)
   mc_test(flow flow_crowd LINK mckv mckv-subscriber mckv-base)
   mc_test(flow flow_recovery LINK mckv mckv-subscriber mckv-base PkgConfig::ZMQ)
+  mc_test(flow flow_spoilt SOURCES support/event_spoil.c
+    LINK mckv mckv-subscriber mckv-base PkgConfig::ZMQ PkgConfig::MSGPACK)
 endif()

@@ -307,65 +307,6 @@ START_TEST(a_message_that_was_spoilt_is_fetched_again)
 }
 END_TEST
 
-/* Writes another value over one field of an event: its name is found in the
- * payload, and what follows it is made an array. */
-static bool spoil(struct wired *message, const char *field, uint64_t nth)
-{
-    char *bytes = zmq_msg_data(&message->parts[2]);
-    size_t len = zmq_msg_size(&message->parts[2]);
-    size_t name_len = strlen(field);
-    for (size_t i = 1; i + name_len + 1 < len; i++) {
-        if ((unsigned char)bytes[i - 1] == 0xa0 + name_len &&
-            memcmp(bytes + i, field, name_len) == 0 && nth-- == 0) {
-            bytes[i + name_len] = (char)0xc2; /* false */
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Of these the value is one byte in what the store sends, so that the event
- * alone is spoilt and not the message. */
-static const char *const fields[] = {"dp_rank", "group_id", "model_name",
-                                     "seq_hashes", "token_ids"};
-enum { FIELDS = sizeof fields / sizeof *fields, BATCH = 64 };
-
-START_TEST(of_64_events_with_one_spoilt_63_arrive_and_one_is_fetched)
-{
-    struct flow *flow = flow_make(&(struct mc_publisher_opts){.topic = NULL});
-    struct wired message;
-    pass(flow, FATE_ARRIVES);
-    put_and_pass(flow, 1000, FATE_ARRIVES);
-    uint64_t before = stats_of(flow).events;
-    for (uint64_t spoilt = 0; spoilt == 0;) {
-        for (int i = 0; i < BATCH; i++) {
-            put(flow, i);
-        }
-        while (has_more(flow) || spoilt == 0) {
-            receive(flow, &message);
-            bool is_spoilt = spoilt == 0 && spoil(&message, fields[_i % FIELDS],
-                                                  (uint64_t)_i / FIELDS);
-            hand_on(flow, &message);
-            spoilt += is_spoilt;
-            forget(&message);
-        }
-    }
-    ck_assert_uint_eq(stats_of(flow).refused_events, 1);
-    ck_assert_uint_eq(stats_of(flow).refused[MC_EVENT_ERROR_FIELD_TYPE], 1);
-    ck_assert_uint_ge(stats_of(flow).events, before);
-    await_recovery(flow);
-    AWAIT(agrees(flow));
-    while (!agrees(flow)) {
-        pass(flow, FATE_ARRIVES);
-    }
-    check_agreement(flow);
-    check_log(flow, "epoch degraded recovered ");
-    ck_assert_uint_eq(stats_of(flow).refused_events, 1);
-    ck_assert_uint_eq(stats_of(flow).refetched_ids, 1);
-    flow_free(flow);
-}
-END_TEST
-
 START_TEST(a_history_that_was_overrun_takes_a_snapshot)
 {
     struct flow *flow =
@@ -711,9 +652,6 @@ int main(void)
     tcase_add_test(losses, lost_messages_are_replayed);
     tcase_add_loop_test(losses, a_message_that_was_spoilt_is_fetched_again, 0,
                         2);
-    tcase_add_loop_test(
-        losses, of_64_events_with_one_spoilt_63_arrive_and_one_is_fetched, 0,
-        FIELDS);
     tcase_add_test(losses, a_history_that_was_overrun_takes_a_snapshot);
     tcase_add_test(losses, another_run_of_the_store_is_followed);
     tcase_add_test(losses, a_late_joiner_begins_with_a_snapshot);
