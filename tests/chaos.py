@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A subscriber with recovery under every fault that can be made, compared with the store.
 
-usage: chaos.py [--seconds 60] [--seed 1] [--writers 8] [--curve] [--python]
-                [--without-recovery] [--verbose]
+usage: chaos.py [--seconds 60 | --faults N] [--seed 1] [--writers 8] [--curve]
+                [--python] [--without-recovery] [--verbose]
 
 One master with small queues and a short history, a node, writers, and a subscriber
 that reaches the stream and the recovery server through proxies. At random, from the
@@ -16,6 +16,7 @@ become what `mc-store ls` shows, and its sums must be right. Any failure names t
 seed. --curve puts CURVE under both sockets, and turns bits of any value then.
 --python follows with tests/support/recovering.py, a subscriber written from
 docs/events.md alone. --without-recovery proves the rig: it must find a difference.
+--faults ends after so many, made more densely: up to six between two quiet points.
 """
 import argparse
 import http.client
@@ -208,6 +209,9 @@ class Chaos(Soak):
         ("kill_follower", "kill_master", "kill_master", "stop_master", "kill_node", "stop_node", "kill_load", "stop_load")
     LONG = FAULTS * 4 + ("stop_long",)
 
+    def is_over(self):
+        return sum(self.story.values()) >= self.args.faults if self.args.faults else super().is_over()
+
     # ---- proof ----
 
     def note(self, text):
@@ -357,8 +361,9 @@ class Chaos(Soak):
             raise Failure("master: exit %d" % code)
         if not keys or not self.totals["rows"] or not self.heard["events"]:
             raise Failure("nothing was written or followed: %s, %s" % (self.totals, self.heard))
-        print("chaos: %d s, seed %d: %d quiet points, at most %d places, %d lives of the master, %s" % (
-            self.args.seconds, self.args.seed, self.quiet_points, keys, self.lives, json.dumps(self.totals)))
+        print("chaos: %d s, seed %d: %d faults, %d quiet points, at most %d places, %d lives of the master, %s" % (
+            time.monotonic() - self.began, self.args.seed, sum(self.story.values()), self.quiet_points, keys,
+            self.lives, json.dumps(self.totals)))
         print("chaos: faults %s; messages %s; answers %s" % (json.dumps(self.story), json.dumps(self.stream.policy.story),
                                                             json.dumps(self.answers.policy.story)))
         print("chaos: the subscriber %s" % json.dumps(self.heard))
@@ -396,6 +401,7 @@ def run(args, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--faults", type=int, default=0)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--writers", type=int, default=8)
     parser.add_argument("--segment", default="64MB")
@@ -405,8 +411,10 @@ def main():
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
     args.nodes = 1
-    if args.seconds >= 600:
+    if args.seconds >= 600 or args.faults >= 200:
         Chaos.FAULTS = Chaos.LONG
+    if args.faults:
+        Chaos.ROUND, Chaos.REST = 6, 0.25
     print("chaos: seed %d" % args.seed, flush=True)
     with tempfile.TemporaryDirectory() as folder:
         return run(args, folder)

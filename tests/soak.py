@@ -117,12 +117,15 @@ class Follower(threading.Thread):
 
 
 class Soak:
+    ROUND, REST = 3, 1  # faults between two quiet points, at most; how long the rests are
+
     def __init__(self, args, folder):
         self.args, self.folder = args, folder
         self.dice = random.Random(args.seed)
         self.nodes, self.loads = {}, {}
         self.master = self.follower = None
         self.rpc = None
+        self.began = 0
         self.totals, self.story, self.events, self.lives = {}, {}, 0, 0
         self.board = os.path.join(folder, "board")
         with open(self.board, "wb") as board:
@@ -276,22 +279,30 @@ class Soak:
             if program.process.poll() is not None:
                 raise Failure("%s ended by itself with %d" % (program.name, program.process.returncode))
 
+    def is_over(self):
+        return time.monotonic() - self.began >= self.args.seconds
+
+    def round(self):
+        """Some faults with rests between, and what must be true after them; how many keys there are then."""
+        for _ in range(self.dice.randrange(1, self.ROUND + 1)):
+            time.sleep(self.REST * self.dice.uniform(0.1, 1.5))
+            name = self.dice.choice(self.FAULTS)
+            self.story[name] = self.story.get(name, 0) + 1
+            if self.args.verbose:
+                print("%7.1f %s" % (time.monotonic() - self.began, name), flush=True)
+            getattr(self, name)()
+            self.check_living()
+        time.sleep(self.REST * self.dice.uniform(0.5, 2))
+        keys = self.quiet()
+        self.check_words()
+        return keys
+
     def run(self):
         self.begin()
-        end = time.monotonic() + self.args.seconds
+        self.began = time.monotonic()
         keys = 0
-        while time.monotonic() < end:
-            for _ in range(self.dice.randrange(1, 4)):
-                time.sleep(self.dice.uniform(0.1, 1.5))
-                name = self.dice.choice(self.FAULTS)
-                self.story[name] = self.story.get(name, 0) + 1
-                if self.args.verbose:
-                    print("%7.1f %s" % (self.args.seconds - end + time.monotonic(), name), flush=True)
-                getattr(self, name)()
-                self.check_living()
-            time.sleep(self.dice.uniform(0.5, 2))
-            keys = max(keys, self.quiet())
-            self.check_words()
+        while not self.is_over():
+            keys = max(keys, self.round())
         self.finish(keys)
 
     def finish(self, keys):
