@@ -227,7 +227,7 @@ void mci_version_publish(const struct mci_change *change, uint32_t index,
 {
     struct mci_shard *shard = change->shard;
     struct mci_record *record = mci_pool_at(&shard->pool, index);
-    uint32_t former = mci_chain_readable(shard, change->slot);
+    uint32_t former = mci_chain_linked(shard, change->slot);
     struct mci_record *old = former ? mci_pool_at(&shard->pool, former) : NULL;
     struct mci_media_change media = {.from = NULL};
     uint64_t old_soft_ns = 0;

@@ -142,6 +142,7 @@ struct mci_writer {
     _Atomic uint32_t host;            /* where it runs; 0: not known */
     _Atomic(_Atomic uint8_t *) fates; /* [MCI_FATES], made at the first start */
     uint32_t step_shard; /* of its expiry; guarded by tables_lock */
+    bool is_going;       /* counted in master->going; guarded by tables_lock */
     bool is_used;        /* guarded by tables_lock */
 };
 
@@ -166,6 +167,9 @@ struct mci_master {
     uint32_t shard_count;
     unsigned shard_bits;
     struct mci_shard *shards;
+    /* Spaces that are gone and not given back, clients that are and not gone
+     * through. 0: the bytes of all that is linked are there. */
+    _Atomic uint32_t going;
     struct mci_chunks chunks;   /* of the records of all shards */
     _Atomic uint64_t key_count; /* keys that have a version or an attempt */
     _Atomic uint64_t alloc_failures;

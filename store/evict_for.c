@@ -48,12 +48,13 @@ static enum mc_err begin_claim(struct mci_space *space, uint32_t *claim_out)
     return MC_ERR_NO_AVAILABLE_HANDLE;
 }
 
-static void end_claim(struct mci_space *space, uint32_t claim)
+static void end_claim(struct mci_master *master, struct mci_space *space,
+                      uint32_t claim)
 {
     (void)pthread_mutex_lock(&space->lock);
     mci_extents_claim_end(space->extents, claim);
     space->open_claims--;
-    mci_space_settle(space);
+    mci_space_settle(master, space);
     (void)pthread_mutex_unlock(&space->lock);
 }
 
@@ -175,7 +176,7 @@ static enum mc_err clear_windows(struct room *room,
                                  struct mci_window_search *search)
 {
     enum mc_err err = MC_OK;
-    end_claim(room->space, room->claim);
+    end_claim(room->eviction->master, room->space, room->claim);
     room->claim = room->window_claim;
     room->window_claim = 0;
     for (unsigned i = 0; i < WINDOW_TURNS && !room->is_taken; i++) {
@@ -222,7 +223,7 @@ static enum mc_err evict_several(struct room *room)
         err = clear_windows(room, &search);
     }
     if (err == MC_OK && !room->is_taken) {
-        end_claim(room->space, room->claim);
+        end_claim(room->eviction->master, room->space, room->claim);
         room->claim = 0;
         take_hole(room);
     }
@@ -264,10 +265,10 @@ enum mc_err mci_evict_for(const struct mci_eviction *eviction, uint64_t bytes,
     }
     err = make_room(&room);
     if (room.claim != 0) {
-        end_claim(room.space, room.claim);
+        end_claim(room.eviction->master, room.space, room.claim);
     }
     if (room.window_claim != 0) {
-        end_claim(room.space, room.window_claim);
+        end_claim(room.eviction->master, room.space, room.window_claim);
     }
     if (room.is_taken) {
         *extent_out = room.taken;

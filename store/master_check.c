@@ -263,6 +263,25 @@ static void check_spaces(struct tally *tally)
     expect(tally, allocated == tally->extents, "extents without a record");
 }
 
+/* All that is gone counts until nothing that is linked can be with it. */
+static void check_going(struct tally *tally)
+{
+    struct mci_master *master = tally->master;
+    uint32_t going = 0;
+    uint32_t count = atomic_load(&master->space_count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct mci_space *space = mci_space_at(master, i);
+        going += atomic_load(&space->id) != 0 && atomic_load(&space->is_gone);
+    }
+    for (uint32_t id = 1; id <= master->writer_count; id++) {
+        struct mci_writer *writer = mci_writer_at(master, id);
+        expect(tally, !writer->is_going || atomic_load(&writer->is_expired),
+               "a client that lives is going");
+        going += writer->is_going;
+    }
+    expect(tally, going == atomic_load(&master->going), "count of going");
+}
+
 static void check_writers(struct tally *tally)
 {
     uint64_t open = 0;
@@ -308,6 +327,7 @@ bool mci_master_check(struct mci_master *master)
     expect(&tally, tally.untold == atomic_load(&master->untold),
            "count of untold");
     check_spaces(&tally);
+    check_going(&tally);
     check_writers(&tally);
     check_tenants(&tally);
     return tally.is_sound;

@@ -60,7 +60,8 @@ static void turn_end(struct turn *turn)
 static enum mc_err find_version(const struct turn *turn, uint64_t version,
                                 uint32_t *index_out)
 {
-    uint32_t index = mci_chain_readable(turn->change.shard, turn->change.slot);
+    uint32_t index = mci_chain_readable(turn->change.master, turn->change.shard,
+                                        turn->change.slot);
     if (index == 0) {
         return MC_ERR_OBJECT_NOT_FOUND;
     }
@@ -196,7 +197,8 @@ static enum mc_err disk_gone_key(struct mci_master *master,
     if (err != MC_OK) {
         return err;
     }
-    uint32_t index = mci_chain_readable(turn.change.shard, turn.change.slot);
+    uint32_t index =
+        mci_chain_readable(master, turn.change.shard, turn.change.slot);
     err = MC_ERR_OBJECT_NOT_FOUND;
     if (index != 0) {
         const struct mci_record *record =
@@ -250,7 +252,8 @@ static enum mc_err promote_turn(const struct turn *turn,
     if (!(record->marks & MCI_MARK_PROMOTE)) {
         return MC_ERR_INVALID_VERSION;
     }
-    uint32_t target = mci_chain_readable(change->shard, change->slot);
+    uint32_t target =
+        mci_chain_readable(change->master, change->shard, change->slot);
     uint64_t until_ns = row->is_spent ? 0 : mci_lease_spent_at(change->now_ns);
     bool fits = record->state == MCI_RECORD_OPEN && target != 0 &&
                 mci_pool_at(pool, target)->number == record->at.target &&

@@ -38,10 +38,10 @@ static enum mc_err answer_by_fate(const struct ending *ending,
 
 /* A group is for life: what became readable under another one, or under none,
  * after this was started is not replaced. */
-static bool breaks_group(const struct mci_change *change, uint32_t index)
+static bool breaks_group(const struct mci_change *change, uint32_t index,
+                         uint32_t former)
 {
     const struct mci_pool *pool = &change->shard->pool;
-    uint32_t former = mci_chain_readable(change->shard, change->slot);
     const struct mci_group *group =
         mci_group_of(mci_pool_at(pool, index)->label);
     return former != 0 && group &&
@@ -49,16 +49,18 @@ static bool breaks_group(const struct mci_change *change, uint32_t index)
 }
 
 /* An open attempt whose end has come. */
-static enum mc_err end_open(const struct mci_change *change, uint32_t index,
+static enum mc_err end_open(struct mci_change *change, uint32_t index,
                             bool is_spent, uint64_t until_ns)
 {
+    uint32_t former =
+        mci_chain_readable(change->master, change->shard, change->slot);
     const struct mci_record *record = mci_pool_at(&change->shard->pool, index);
     bool is_put = !(record->marks & MCI_MARK_UPSERT);
-    if (is_put && mci_chain_readable(change->shard, change->slot) != 0) {
+    if (is_put && former != 0) {
         mci_attempt_discard(change, index, MCI_FATE_DROPPED, until_ns);
         return MC_OK;
     }
-    if (breaks_group(change, index)) {
+    if (breaks_group(change, index, former)) {
         mci_attempt_discard(change, index, MCI_FATE_REFUSED, until_ns);
         return MC_ERR_INVALID_PARAMS;
     }
@@ -66,6 +68,7 @@ static enum mc_err end_open(const struct mci_change *change, uint32_t index,
         mci_attempt_discard(change, index, MCI_FATE_REFUSED, until_ns);
         return MC_ERR_INVALID_VERSION;
     }
+    mci_version_oust(change); /* it is not inherited from */
     mci_version_publish(change, index, is_spent);
     return MC_OK;
 }
@@ -73,7 +76,7 @@ static enum mc_err end_open(const struct mci_change *change, uint32_t index,
 enum ask { ASK_END, ASK_REVOKE };
 
 static enum mc_err settle_attempt(struct ending *ending,
-                                  const struct mci_change *change,
+                                  struct mci_change *change,
                                   const struct mci_write_row *row, enum ask ask)
 {
     uint32_t index =

@@ -200,7 +200,10 @@ void mci_master_client_expire(struct mci_master *master, uint32_t client)
     }
     (void)pthread_mutex_lock(&master->tables_lock);
     writer->step_shard = 0;
-    if (!atomic_exchange(&writer->is_expired, true)) {
+    if (!atomic_load(&writer->is_expired)) {
+        writer->is_going = true;
+        atomic_fetch_add(&master->going, 1); /* before it can be seen */
+        atomic_store(&writer->is_expired, true);
         (void)atomic_fetch_sub(&master->client_count, 1);
     }
     (void)pthread_mutex_unlock(&master->tables_lock);
@@ -211,6 +214,16 @@ void mci_master_client_expire(struct mci_master *master, uint32_t client)
         if (id != 0 && atomic_load(&space->client) == client) {
             mci_master_segment_close(master, id);
         }
+    }
+}
+
+/* Nothing that is linked is with it any more. tables_lock is held. */
+static void note_gone_through(struct mci_master *master,
+                              struct mci_writer *writer)
+{
+    if (writer->is_going) {
+        writer->is_going = false;
+        atomic_fetch_sub(&master->going, 1);
     }
 }
 
@@ -274,7 +287,7 @@ static bool drop_disks(struct slice *slice, struct mci_shard *shard,
     struct mci_walk walk = mci_walk_begin(&shard->table, first_tag, end_tag);
     struct mci_slot *slot = NULL;
     while ((slot = mci_walk_next(&walk))) {
-        uint32_t index = mci_chain_readable(shard, slot);
+        uint32_t index = mci_chain_linked(shard, slot);
         if (index == 0 ||
             !is_disk_of(mci_pool_at(&shard->pool, index), client)) {
             continue;
@@ -359,6 +372,9 @@ enum mc_err mci_master_client_step(struct mci_master *master, uint32_t client,
     }
     (void)pthread_mutex_lock(&master->tables_lock);
     writer->step_shard = step;
+    if (step == master->shard_count) {
+        note_gone_through(master, writer);
+    }
     (void)pthread_mutex_unlock(&master->tables_lock);
     *done_out = step == master->shard_count;
     return MC_OK;
@@ -406,6 +422,7 @@ void mci_master_client_fenced(struct mci_master *master, uint32_t client)
     (void)pthread_mutex_lock(&master->tables_lock);
     if (atomic_load(&writer->open) == 0 &&
         atomic_load(&writer->disk_copies) == 0) {
+        note_gone_through(master, writer);
         writer->is_used = false;
     }
     (void)pthread_mutex_unlock(&master->tables_lock);
@@ -434,7 +451,7 @@ static enum mc_err clear_copy(struct slice *slice, uint16_t tenant,
     mci_shard_lock(shard);
     const struct mci_slot *slot =
         mci_table_find(&shard->table, &shard->pool, &spot);
-    uint32_t index = mci_chain_readable(shard, slot);
+    uint32_t index = mci_chain_readable(slice->master, shard, slot);
     uint32_t copy = index ? copy_in(shard, index, space) : 0;
     if (copy == 0) {
         err = index ? MC_ERR_REPLICA_NOT_FOUND : MC_ERR_OBJECT_NOT_FOUND;

@@ -41,20 +41,6 @@ static struct grip grip(struct mci_master *master, const struct mci_call *call,
     return grip;
 }
 
-/* Its bytes can be had: it is readable, or not all of it is on segments that are
- * gone, so that a renewal does not keep what nobody can read. */
-static bool is_there(struct mci_master *master, const struct grip *grip)
-{
-    bool is_there = grip->record->state == MCI_RECORD_READABLE;
-    uint32_t copy = mci_copy_first(grip->shard, grip->index);
-    while (copy != 0 && !is_there) {
-        uint32_t slot = mci_pool_at(&grip->shard->pool, copy)->segment;
-        is_there = !atomic_load(&mci_space_at(master, slot)->is_gone);
-        copy = mci_copy_next(grip->shard, copy);
-    }
-    return is_there;
-}
-
 static void clear(struct mci_read_row *row)
 {
     row->place_count = 0;
@@ -97,7 +83,9 @@ static enum mc_err lease_row(struct mci_master *master,
         return MC_ERR_LEASE_EXPIRED;
     }
     const struct mci_named *named = &grip_on.shard->named->all[grip_on.lease];
-    bool goes_on = named->until_ns > call->now_ns && is_there(master, &grip_on);
+    /* A renewal does not keep what nobody can read. */
+    bool goes_on = named->until_ns > call->now_ns &&
+                   mci_version_is_there(master, grip_on.shard, grip_on.index);
     if (goes_on) {
         act(master, call, &grip_on, row);
         mci_version_tell(master, grip_on.shard, grip_on.index, row);

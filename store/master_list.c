@@ -104,7 +104,9 @@ static bool add_range(const struct listing *listing,
     listing->page->count = 0;
     listing->page->bytes_len = 0;
     while ((slot = mci_walk_next(&walk))) {
-        uint32_t index = mci_chain_readable(shard, slot);
+        uint32_t index = listing->page->with_gone
+                             ? mci_chain_linked(shard, slot)
+                             : mci_chain_readable(listing->master, shard, slot);
         if (index == 0) {
             continue;
         }

@@ -25,7 +25,7 @@ static struct found find(struct mci_master *master, const struct mci_spot *spot)
     mci_shard_lock(found.shard);
     const struct mci_slot *slot =
         mci_table_find(&found.shard->table, &found.shard->pool, spot);
-    found.index = mci_chain_readable(found.shard, slot);
+    found.index = mci_chain_readable(master, found.shard, slot);
     if (found.index != 0) {
         found.record = mci_pool_at(&found.shard->pool, found.index);
         found.state = MC_OBJECT_READABLE;

@@ -23,10 +23,11 @@ struct removal {
 };
 
 static enum mc_err unlink_key(const struct removal *removal,
-                              const struct mci_change *change)
+                              struct mci_change *change)
 {
     struct mci_shard *shard = change->shard;
-    uint32_t index = mci_chain_readable(shard, change->slot);
+    mci_version_oust(change);
+    uint32_t index = mci_chain_linked(shard, change->slot);
     if (index == 0) {
         return mci_chain_is_written(shard, change->slot)
                    ? MC_ERR_REPLICA_IS_NOT_READY

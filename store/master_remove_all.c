@@ -32,15 +32,16 @@ struct clearing {
     uint64_t removed;
 };
 
+/* What is gone has nothing that a lease could protect. */
 static bool may_remove(const struct clearing *clearing,
-                       const struct mci_record *record)
+                       const struct mci_record *record, bool is_gone)
 {
     const struct removal *removal = clearing->removal;
     const struct mci_lease_asking asking = {.master = removal->master,
                                             .shard = clearing->shard,
                                             .now_ns = removal->call->now_ns};
     return record->label->tenant == removal->tenant->index &&
-           (removal->force ||
+           (removal->force || is_gone ||
             mci_lease_until(&asking, record) <= asking.now_ns);
 }
 
@@ -58,9 +59,12 @@ static bool clear_slice(struct clearing *clearing, uint32_t *reserved,
                                 .reserved = reserved,
                                 .leavings = leavings};
     while ((change.slot = mci_walk_next(&walk))) {
-        uint32_t index = mci_chain_readable(shard, change.slot);
-        if (index == 0 ||
-            !may_remove(clearing, mci_pool_at(&shard->pool, index))) {
+        uint32_t index = mci_chain_linked(shard, change.slot);
+        if (index == 0) {
+            continue;
+        }
+        bool is_gone = mci_chain_gone(change.master, shard, change.slot) != 0;
+        if (!may_remove(clearing, mci_pool_at(&shard->pool, index), is_gone)) {
             continue;
         }
         if (budget < MC_MEDIUM_COUNT || !mci_leavings_have_room(leavings)) {
@@ -68,7 +72,7 @@ static bool clear_slice(struct clearing *clearing, uint32_t *reserved,
         }
         budget -= MC_MEDIUM_COUNT;
         mci_version_unlink(&change, index);
-        clearing->removed++;
+        clearing->removed += !is_gone; /* that was no object any more */
         mci_walk_again(&walk);
     }
     return true;

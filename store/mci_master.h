@@ -410,6 +410,8 @@ struct mci_page {
     uint8_t *bytes;
     size_t bytes_len;
     size_t bytes_max;
+    bool with_gone; /* also what nobody can read any more and no event has
+                       taken back yet; false at first */
 };
 #define MCI_PAGE_ROWS 256
 MC_CHECK_RESULT enum mc_err mci_page_init(struct mci_page *page);

@@ -17,6 +17,7 @@ enum mc_err mci_snapshot_init(struct mci_snapshot *snapshot,
     snapshot->records = mci_alloc(RECORDS_MAX * sizeof *snapshot->records);
     enum mc_err err =
         snapshot->records ? mci_page_init(&snapshot->page) : MC_ERR_NOMEM;
+    snapshot->page.with_gone = true; /* it is what the events amount to */
     if (err) {
         mci_snapshot_fini(snapshot);
     }

@@ -156,7 +156,7 @@ struct mci_space *mci_space_find(struct mci_master *master, uint32_t id)
 
 /* ---- ending ------------------------------------------------------------ */
 
-void mci_space_settle(struct mci_space *space)
+void mci_space_settle(struct mci_master *master, struct mci_space *space)
 {
     if (!space->extents || !atomic_load(&space->is_gone) ||
         space->open_claims > 0) {
@@ -173,6 +173,7 @@ void mci_space_settle(struct mci_space *space)
     space->name = NULL;
     atomic_store(&space->capacity_bytes, 0);
     atomic_store(&space->id, 0);
+    atomic_fetch_sub(&master->going, 1);
 }
 
 void mci_master_segment_close(struct mci_master *master, uint32_t segment)
@@ -183,11 +184,13 @@ void mci_master_segment_close(struct mci_master *master, uint32_t segment)
     }
     (void)pthread_mutex_lock(&space->lock);
     if (atomic_load(&space->id) == segment) {
-        if (!atomic_exchange(&space->is_gone, true)) {
+        if (!atomic_load(&space->is_gone)) {
+            atomic_fetch_add(&master->going, 1); /* before it can be seen */
+            atomic_store(&space->is_gone, true);
             atomic_fetch_sub(&master->lent_bytes,
                              atomic_load(&space->capacity_bytes));
         }
-        mci_space_settle(space);
+        mci_space_settle(master, space);
     }
     (void)pthread_mutex_unlock(&space->lock);
 }
@@ -244,7 +247,7 @@ void mci_space_free(struct mci_master *master, const struct mci_range *range)
     mci_extents_free(space->extents, range->extent);
     atomic_fetch_sub_explicit(&space->used_bytes, extent.len,
                               memory_order_relaxed);
-    mci_space_settle(space);
+    mci_space_settle(master, space);
     (void)pthread_mutex_unlock(&space->lock);
 }
 

@@ -31,7 +31,7 @@ static inline uint64_t mci_ref_of_owner(const void *owner)
 struct mci_space *mci_space_find(struct mci_master *master, uint32_t id);
 
 /* Ends its use if it is closed and nothing is left in it. lock is held. */
-void mci_space_settle(struct mci_space *space);
+void mci_space_settle(struct mci_master *master, struct mci_space *space);
 
 void mci_spaces_fini(struct mci_master *master);
 

@@ -2,6 +2,7 @@
 #include "start.h"
 
 #include "group.h"
+#include "media.h"
 #include "version.h"
 #include "writer.h"
 
@@ -18,12 +19,14 @@ static bool is_living_put(struct mci_master *master,
 static enum mc_err check_put(const struct mci_start *start,
                              const struct mci_slot *slot)
 {
+    if (mci_chain_readable(start->master, start->shard, slot) != 0) {
+        return MC_ERR_OBJECT_ALREADY_EXISTS;
+    }
     uint32_t index = slot ? slot->index : 0;
     while (index != 0) {
         const struct mci_record *record =
             mci_pool_at(&start->shard->pool, index);
-        if (record->state == MCI_RECORD_READABLE ||
-            is_living_put(start->master, record)) {
+        if (is_living_put(start->master, record)) {
             return MC_ERR_OBJECT_ALREADY_EXISTS;
         }
         index = mci_record_chain(record);
@@ -35,7 +38,7 @@ static enum mc_err check_put(const struct mci_start *start,
 static enum mc_err check_upsert(const struct mci_start *start,
                                 const struct mci_slot *slot)
 {
-    uint32_t index = mci_chain_readable(start->shard, slot);
+    uint32_t index = mci_chain_readable(start->master, start->shard, slot);
     if (index == 0 || start->row->group_id.len == 0) {
         return MC_OK;
     }
@@ -66,7 +69,7 @@ static bool has_promotion(const struct mci_start *start,
 static enum mc_err check_promote(struct mci_start *start,
                                  const struct mci_slot *slot)
 {
-    uint32_t index = mci_chain_readable(start->shard, slot);
+    uint32_t index = mci_chain_readable(start->master, start->shard, slot);
     if (index == 0) {
         return MC_ERR_OBJECT_NOT_FOUND;
     }
@@ -159,10 +162,49 @@ static enum mc_err take_records(struct mci_start *start)
     return err;
 }
 
-enum mc_err mci_start_look(struct mci_start *start)
+/* What is gone and not taken out yet goes first, lest it is charged beside what
+ * comes. Without room for its events in the log it stays, and the end takes it
+ * out. */
+static void oust_gone(const struct mci_start *start)
+{
+    struct mci_master *master = start->master;
+    uint32_t reserved = 0;
+    struct mci_leavings leavings;
+    if (mci_media_reserve(master, MC_MEDIUM_COUNT, MCI_LOG_FOREGROUND,
+                          start->call->deadline_ns, &reserved) != MC_OK) {
+        return;
+    }
+    mci_leavings_init(&leavings);
+    mci_shard_lock(start->shard);
+    struct mci_change change = {.master = master,
+                                .shard = start->shard,
+                                .slot = find_slot(start),
+                                .now_ns = start->call->now_ns,
+                                .reserved = &reserved,
+                                .leavings = &leavings};
+    mci_version_oust(&change);
+    mci_shard_unlock(start->shard);
+    mci_media_unreserve(master, reserved);
+    mci_leavings_clear(master, &leavings);
+}
+
+/* Locks the shard and finds the key's slot, without what is gone. */
+static const struct mci_slot *begin_look(const struct mci_start *start)
 {
     mci_shard_lock(start->shard);
     const struct mci_slot *slot = find_slot(start);
+    if (mci_chain_gone(start->master, start->shard, slot) != 0) {
+        mci_shard_unlock(start->shard);
+        oust_gone(start);
+        mci_shard_lock(start->shard);
+        slot = find_slot(start);
+    }
+    return slot;
+}
+
+enum mc_err mci_start_look(struct mci_start *start)
+{
+    const struct mci_slot *slot = begin_look(start);
     enum mc_err err = check_slot(start, slot);
     if (err == MC_OK) {
         err = admit_key(start, slot, false);

@@ -35,14 +35,58 @@ void mci_spot_of(const struct mci_master *master,
                   spot_out);
 }
 
-uint32_t mci_chain_readable(const struct mci_shard *shard,
-                            const struct mci_slot *slot)
+uint32_t mci_chain_linked(const struct mci_shard *shard,
+                          const struct mci_slot *slot)
 {
     if (!slot) {
         return 0;
     }
     const struct mci_record *first = mci_pool_at(&shard->pool, slot->index);
     return first->state == MCI_RECORD_READABLE ? slot->index : 0;
+}
+
+static bool is_on_disk(struct mci_master *master,
+                       const struct mci_record *record)
+{
+    if (!(record->marks & MCI_MARK_DISK)) {
+        return false;
+    }
+    uint32_t client = mci_label_extras(record->label)->disk_client;
+    return mci_writer_of(master, client) != NULL;
+}
+
+bool mci_version_is_there(struct mci_master *master,
+                          const struct mci_shard *shard, uint32_t index)
+{
+    bool is_there = is_on_disk(master, mci_pool_at(&shard->pool, index));
+    uint32_t copy = mci_copy_first(shard, index);
+    while (copy != 0 && !is_there) {
+        uint32_t slot = mci_pool_at(&shard->pool, copy)->segment;
+        is_there = !atomic_load(&mci_space_at(master, slot)->is_gone);
+        copy = mci_copy_next(shard, copy);
+    }
+    return is_there;
+}
+
+uint32_t mci_chain_gone(struct mci_master *master,
+                        const struct mci_shard *shard,
+                        const struct mci_slot *slot)
+{
+    if (atomic_load_explicit(&master->going, memory_order_acquire) == 0) {
+        return 0;
+    }
+    uint32_t index = mci_chain_linked(shard, slot);
+    return index != 0 && !mci_version_is_there(master, shard, index) ? index
+                                                                     : 0;
+}
+
+uint32_t mci_chain_readable(struct mci_master *master,
+                            const struct mci_shard *shard,
+                            const struct mci_slot *slot)
+{
+    return mci_chain_gone(master, shard, slot) == 0
+               ? mci_chain_linked(shard, slot)
+               : 0;
 }
 
 bool mci_chain_is_written(const struct mci_shard *shard,
@@ -97,7 +141,7 @@ void mci_chain_add(struct mci_shard *shard, struct mci_slot *slot,
     struct mci_record *record = mci_pool_at(&shard->pool, index);
     uint32_t *link = &slot->index;
     if (record->state != MCI_RECORD_READABLE &&
-        mci_chain_readable(shard, slot) != 0) {
+        mci_chain_linked(shard, slot) != 0) {
         link = &mci_pool_at(&shard->pool, slot->index)->label->chain;
     }
     record->label->chain = *link;
@@ -322,6 +366,18 @@ void mci_version_unlink(const struct mci_change *change, uint32_t index)
     mci_group_leave(record->label);
     mci_version_leave_disk(change->master, record);
     mci_version_retire(change, index);
+}
+
+void mci_version_oust(struct mci_change *change)
+{
+    const struct mci_pool *pool = &change->shard->pool;
+    uint32_t index =
+        mci_chain_gone(change->master, change->shard, change->slot);
+    if (index != 0) {
+        bool is_all = mci_record_chain(mci_pool_at(pool, index)) == 0;
+        mci_version_unlink(change, index);
+        change->slot = is_all ? NULL : change->slot;
+    }
 }
 
 /* The extent of a copy that went alone waits in a record of its own. */

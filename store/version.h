@@ -18,9 +18,25 @@ void mci_spot_make(const struct mci_master *master, uint16_t tenant,
 void mci_spot_of(const struct mci_master *master,
                  const struct mci_record *record, struct mci_spot *spot_out);
 
-/* The readable version of a chain, 0 if there is none. */
-uint32_t mci_chain_readable(const struct mci_shard *shard,
+/* The version of a chain that was published and not unlinked, 0 if there is
+ * none. Its events say that it is readable. */
+uint32_t mci_chain_linked(const struct mci_shard *shard,
+                          const struct mci_slot *slot);
+
+/* Whether the bytes of a version can be had: on disk with a client that lives,
+ * or in space that is not gone. */
+bool mci_version_is_there(struct mci_master *master,
+                          const struct mci_shard *shard, uint32_t index);
+
+/* The linked version of a chain, if its bytes are there or if they are not. From
+ * the moment that they are not, the key does not exist for anyone, though
+ * unlinking all such versions takes a while. */
+uint32_t mci_chain_readable(struct mci_master *master,
+                            const struct mci_shard *shard,
                             const struct mci_slot *slot);
+uint32_t mci_chain_gone(struct mci_master *master,
+                        const struct mci_shard *shard,
+                        const struct mci_slot *slot);
 
 /* Whether a put or an upsert is open; promotions are not writes. */
 bool mci_chain_is_written(const struct mci_shard *shard,
@@ -81,6 +97,10 @@ void mci_attempt_promote(const struct mci_change *change, uint32_t index,
 
 /* A readable version is unlinked with all its copies. */
 void mci_version_unlink(const struct mci_change *change, uint32_t index);
+
+/* Unlinks the key's version if it is gone; change->slot is NULL if it was all
+ * that the key had. Makes an event for each medium. */
+void mci_version_oust(struct mci_change *change);
 
 /* With this memory copy the version would go. */
 bool mci_version_hangs_on(const struct mci_shard *shard, uint32_t index,

@@ -11,7 +11,7 @@ foreach(room coverage work_queue work_pool extent extent_claim numbers segment r
     row_outcome slots control_job http)
   mc_test(store ${room} LINK ${store_parts})
 endforeach()
-foreach(proof events goings leases named attempts evict pins log meanwhile model spent
+foreach(proof events goings gone leases named attempts evict pins log meanwhile model spent
     doubt quota place snapshot)
   mc_test(store store_${proof} SOURCES ${store_rig} LINK ${store_parts})
 endforeach()
@@ -27,7 +27,7 @@ function(mc_check_order room)
     target_link_options(test_${room} PRIVATE "LINKER:--wrap=${name}")
   endforeach()
 endfunction()
-foreach(proof goings evict pins log meanwhile quota)
+foreach(proof goings gone evict pins log meanwhile quota)
   mc_check_order(store_${proof})
 endforeach()
 mc_test(store lock_order SOURCES ${store_rig} LINK ${store_parts})
