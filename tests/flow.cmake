@@ -86,6 +86,13 @@ endif()
 if(TARGET mckv AND TARGET mckv-subscriber)
   mc_test(flow flow_crowd LINK mckv mckv-subscriber mckv-base)
   mc_test(flow flow_recovery LINK mckv mckv-subscriber mckv-base PkgConfig::ZMQ)
+  if(TARGET mc-master)
+    mc_test(flow flow_gone SOURCES support/master_process.c
+      LINK mckv mckv-subscriber mckv-base)
+    target_compile_definitions(test_flow_gone PRIVATE
+      MC_MASTER_BINARY="$<TARGET_FILE:mc-master>")
+    add_dependencies(test_flow_gone mc-master)
+  endif()
   mc_test(flow flow_spoilt SOURCES support/event_spoil.c
     LINK mckv mckv-subscriber mckv-base PkgConfig::ZMQ PkgConfig::MSGPACK)
 endif()
