@@ -8,14 +8,15 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "tool_admin.h"
 #include "tool_ask.h"
 #include "tool_difference.h"
 #include "tool_follow.h"
+#include "tool_listed.h"
 
 #define MS UINT64_C(1000000)
 #define PATIENCE_DEFAULT_MS 10000
 #define AGAIN_MS 1000
+#define HEARTBEAT_MS 1500 /* by then one has come, unless there are none */
 #define MESSAGES_PER_TURN 256
 #define ATTEMPTS 5 /* at a snapshot of the epoch that is followed */
 
@@ -23,7 +24,8 @@ struct verify {
     const struct tool_args *args;
     struct mc_subscriber *subscriber;
     struct tool_ask ask;
-    int poll_fd; /* readable when either has something */
+    int poll_fd;   /* readable when either has something */
+    bool is_heard; /* the stream itself */
     struct mc_event *events;
     struct tool_rowset held;
     struct tool_rowset stored;
@@ -111,6 +113,46 @@ static int await_id(const struct verify *verify, uint64_t epoch, uint64_t id)
             return TOOL_FAILED;
         }
     }
+}
+
+static void on_message(void *ctx, uint32_t source, const struct mc_view *frames,
+                       size_t count)
+{
+    struct verify *verify = ctx;
+    (void)source;
+    (void)frames;
+    (void)count;
+    verify->is_heard = true;
+}
+
+/* Until the stream is heard and not only the recovery server, or nothing would be
+ * proved of it. One that is at rest without heartbeats says nothing. */
+static int await_stream(const struct verify *verify)
+{
+    struct mc_source_stats stats = {.is_connected = false};
+    uint64_t end_ns = tool_now_ns() + patience_ms(verify) * MS;
+    while (!verify->is_heard) {
+        bool was_connected = stats.is_connected;
+        mc_subscriber_stats(verify->subscriber, 0, &stats);
+        if (stats.is_connected && !was_connected) {
+            end_ns = tool_now_ns() + HEARTBEAT_MS * MS;
+        }
+        if (tool_now_ns() >= end_ns && stats.is_connected) {
+            tool_say(verify->args->command,
+                     "%s: nothing comes from there, not even heartbeats",
+                     verify->args->endpoint);
+            break;
+        }
+        if (tool_now_ns() >= end_ns) {
+            return tool_fail(verify->args->command,
+                             "%s: nobody publishes there, and %s answers",
+                             verify->args->endpoint, verify->args->recovery);
+        }
+        if (follow(verify, 50) != TOOL_DONE) {
+            return TOOL_FAILED;
+        }
+    }
+    return TOOL_DONE;
 }
 
 /* ---- what the store says ---------------------------------------------- */
@@ -239,35 +281,17 @@ static uint64_t count_keys(const struct tool_rowset *set)
     return count;
 }
 
-/* The keys that are held of a tenant, as the master's page spells them. */
-static void spell_held(const struct tool_rowset *held, struct mc_view tenant,
-                       struct tool_rowset *keys)
-{
-    for (size_t i = 0; i < held->count; i++) {
-        const struct tool_names *names = &held->rows[i].names;
-        if (mc_view_equal(names->tenant, tenant)) {
-            const struct tool_names spelled = {
-                .tenant = tenant, .key = tool_admin_spell(names->key)};
-            tool_rowset_add(keys, &spelled, held->rows[i].event_id);
-        }
-    }
-    tool_rowset_sort(keys);
-}
-
-/* Of the tenant that every store has. */
 static int compare_keys(struct verify *verify)
 {
-    const struct mc_view tenant = mc_view_str("default");
     struct tool_rowset listed = {0};
     struct tool_rowset keys = {0};
-    int code = tool_admin_keys(verify->args, tenant, &listed);
+    int code = tool_listed_keys(verify->args, &verify->held, &listed);
     if (code == TOOL_DONE) {
         code = catch_up(verify);
     }
     if (code == TOOL_DONE) {
         gather_held(verify);
-        spell_held(&verify->held, tenant, &keys);
-        tool_rowset_sort(&listed);
+        tool_listed_spell(&verify->held, &keys);
         tool_rowset_compare(&keys, &listed, tool_differences_add_key,
                             &verify->found);
         verify->found.is_failed |= listed.is_failed || keys.is_failed;
@@ -373,7 +397,9 @@ static int open_follower(struct verify *verify)
     tool_source_opts(verify->args, &source);
     source.begin = MC_BEGIN_SNAPSHOT;
     const struct mc_subscriber_opts opts = {.sources = &source,
-                                            .source_count = 1};
+                                            .source_count = 1,
+                                            .on_message = on_message,
+                                            .ctx = verify};
     enum mc_err err = mc_subscriber_open(&opts, &verify->subscriber);
     return err ? fail(verify, verify->args->endpoint, err) : TOOL_DONE;
 }
@@ -408,6 +434,7 @@ static int verify_on(struct verify *verify)
 {
     const struct tool_args *args = verify->args;
     int code = await_id(verify, 0, 0);
+    code = code ? code : await_stream(verify);
     while (code == TOOL_DONE) {
         code = compare_twice(verify);
         code = code ? code : show(verify);
@@ -432,6 +459,11 @@ static int run(const struct tool_args *args)
     if (code != TOOL_DONE && tool_is_stopped() && verify.found.count == 0) {
         code = args->has_every ? TOOL_DONE
                                : tool_fail(args->command, "interrupted");
+    }
+    if (verify.subscriber) {
+        struct mc_source_stats stats;
+        mc_subscriber_stats(verify.subscriber, 0, &stats);
+        tool_follow_summary(args->command, &stats);
     }
     close_all(&verify);
     return code;

@@ -1,25 +1,31 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """mc-events tail with a recovery server, and verify: on a real mc-master, and on a store that contradicts itself."""
+import http.server
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import threading
+import time
 import unittest
 
 import msgpack
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
 from asker import END, u64  # noqa: E402
+from chaos_proxy import Proxy  # noqa: E402
 from event_bytes import EPOCH, Publisher, event, message, seen  # noqa: E402
 from free_port import free_port  # noqa: E402
-from master_case import PATIENCE, Master  # noqa: E402
+from master_case import PATIENCE, Master, query  # noqa: E402
 from recovery_peer import Peer  # noqa: E402
 from tool_case import ToolCase, rows_of  # noqa: E402
 
 STORE = os.environ["MC_STORE"]
-EVENTS = ["--segment=64MB", "--enable_kv_events", "--kv_events_backend_id=n1", "--default_kv_lease_ttl=0"]
+EVENTS = ["--segment=64MB", "--enable_kv_events", "--kv_events_heartbeat=200ms", "--kv_events_backend_id=n1",
+          "--default_kv_lease_ttl=0"]
 ANYWHERE = ["--kv_events_bind_endpoint=tcp://127.0.0.1:*", "--kv_events_replay_endpoint=tcp://127.0.0.1:*"]
 
 
@@ -34,10 +40,16 @@ class FollowCase(ToolCase):
     def store(self, master, *words):
         return subprocess.run([STORE, *words, "--master", master.rpc], capture_output=True, timeout=PATIENCE)
 
-    def put(self, master, *rows):
+    def put(self, master, *rows, tenant="default"):
         lines = "".join(json.dumps({"size": 8, **row}) + "\n" for row in rows)
-        done = self.store(master, "put-many", self.write("put.jsonl", lines))
+        done = self.store(master, "put-many", self.write("put.jsonl", lines), "--tenant", tenant)
         self.assertEqual(done.returncode, 0, done.stderr[-500:])
+
+    def wait_for(self, is_so):
+        end = time.monotonic() + PATIENCE
+        while not is_so():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.01)
 
     @staticmethod
     def of(master, *more):
@@ -54,6 +66,34 @@ class FollowCase(ToolCase):
         while not is_last(lines[-1]):
             lines.append(self.next_line(tool))
         return lines
+
+
+class Front(http.server.ThreadingHTTPServer):
+    """Admin pages of a master, some of them changed: change(path, status, body) gives what is answered."""
+
+    def __init__(self, case, master, change):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                status, kind, body = master.ask(self.path)
+                status, body = change(self.path, status, body)
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.serve_forever, daemon=True)
+        self.thread.start()
+        case.addCleanup(self.end)
+        self.url = "http://127.0.0.1:%d/" % self.server_address[1]
+
+    def end(self):
+        self.shutdown()
+        self.thread.join()
+        self.server_close()
 
 
 class Tail(FollowCase):
@@ -149,24 +189,119 @@ class Verify(FollowCase):
         self.lines_until(tool, lambda line: line["ok_keys"] == 7)
         self.assertEqual(self.end_of(tool, signal.SIGINT)[0], 0)
 
-    def test_a_follower_that_was_stopped_is_ok_again(self):
-        """Meanwhile more passes than the history keeps."""
-        master = self.master("--kv_events_history=16", "--kv_events_hwm_bytes=64KB", *ANYWHERE)
-        tool = self.start("verify", *self.of(master), "--every", "20ms", "--json", "--timeout", "60s")
+    SUMMARY = re.compile(r"([0-9]+) gaps .* ([0-9]+) recoveries")
+
+    def follow_through_a_stop(self, master, stream, pass_on):
+        """Stops one that verifies while pass_on() writes, lets it go on until it is ok with as many keys as that said:
+        gaps and recoveries of which it speaks, and replays and snapshots that the master was asked for."""
+        tool = self.start("verify", "--endpoint", stream, "--recovery", master.recovery, "--every", "20ms", "--json",
+                          "--timeout", "60s")
         self.assertEqual(self.next_line(tool)["ok_keys"], 0)
+        before = json.loads(master.ask("/kv_events/status")[2])
         tool.send_signal(signal.SIGSTOP)
-        for part in range(4):
-            self.put(master, *({"key": "k%d/%d" % (part, i)} for i in range(2000)))
+        keys = pass_on()
         tool.send_signal(signal.SIGCONT)
-        lines = self.lines_until(tool, lambda line: line["ok_keys"] == 8000)
+        lines = self.lines_until(tool, lambda line: line.get("ok_keys") == keys)
         self.assertTrue(all("ok_keys" in line for line in lines))
-        self.assertEqual(self.end_of(tool, signal.SIGINT)[0], 0)
+        after = json.loads(master.ask("/kv_events/status")[2])
+        code, _, words = self.end_of(tool, signal.SIGINT)
+        self.assertEqual(code, 0, words)
+        gaps, recoveries = map(int, self.SUMMARY.search(words).groups())
+        self.assertGreaterEqual(recoveries, 2)  # it began with one
+        return gaps, after["replay_requests"] - before["replay_requests"]
+
+    def test_a_follower_that_was_stopped_and_missed_messages_is_ok_again(self):
+        """With a history that has them, and with one that has not."""
+        for history in (65536, 16):
+            with self.subTest(history=history):
+                master = self.master("--kv_events_history=%d" % history, *ANYWHERE)
+                host, port = master.events.rsplit("/", 1)[1].split(":")
+                stream = Proxy((host, int(port)), 1)
+                self.addCleanup(stream.end)
+
+                def pass_on(master=master, stream=stream):
+                    stream.policy.storm({"lost": 1})
+                    for part in range(4):
+                        self.put(master, *({"key": "k%d/%d" % (part, i)} for i in range(500)))
+                    self.wait_for(lambda: json.loads(master.ask("/kv_events/status")[2])["queue_depth"] == 0
+                                  and stream.policy.story.get("lost", 0) > 16)
+                    stream.policy.calm()
+                    self.put(master, {"key": "last"})
+                    return 2001
+                gaps, replays = self.follow_through_a_stop(master, stream.endpoint, pass_on)
+                self.assertGreaterEqual(gaps, 1)
+                self.assertGreaterEqual(replays, 1)
+
+    @unittest.skipUnless(os.environ.get("MC_SOAK"), "takes a minute: MC_SOAK=1")
+    def test_a_million_events_pass_one_that_is_stopped_for_30_s(self):
+        """More than every queue on the way holds, so that messages are lost at the publisher's mark."""
+        master = self.master("--kv_events_hwm_bytes=1MB", *ANYWHERE)
+
+        def pass_on():
+            until = time.monotonic() + 30
+            while (json.loads(master.ask("/kv_events/status")[2])["last_event_id"] < 1000000 or
+                   time.monotonic() < until):
+                self.store(master, "bench", "put", "--size", "1", "--count", "200000", "--batch", "64",
+                           "--threads", "2")
+            self.put(master, *({"key": "k%d" % i} for i in range(7)))
+            return 7
+        gaps, replays = self.follow_through_a_stop(master, master.events, pass_on)
+        self.assertGreaterEqual(gaps, 1)
+        self.assertGreaterEqual(replays, 1)
 
     def test_nobody_there_is_a_failure_in_time(self):
         nobody = "tcp://127.0.0.1:9"
         self.refused(1, ["verify", nobody], "verify", "--endpoint", nobody, "--recovery", nobody, "--timeout", "300ms")
         master = self.master()
-        self.refused(1, ["127.0.0.1:9/get_all_keys"], "verify", *self.of(master), "--admin", "http://127.0.0.1:9")
+        self.refused(1, [nobody, "nobody publishes there"], "verify", "--endpoint", nobody, "--recovery",
+                     master.recovery, "--timeout", "300ms")
+        self.refused(1, ["http://127.0.0.1:9/", "connect"], "verify", *self.of(master), "--admin", "http://127.0.0.1:9")
+
+    def tenants(self):
+        master = self.master("--enable_multi_tenants", *ANYWHERE)
+        for tenant in ("default", "blue", "empty", "r d&?\u00fc"):
+            page = query("/api/v1/tenant_quotas", tenant_id=tenant, quota_bytes="4MB")
+            self.assertEqual(master.ask(page, method="PUT")[0], 200)
+        for tenant, count in (("default", 3), ("blue", 4), ("r d&?\u00fc", 5)):
+            self.put(master, *({"key": "k%d" % i} for i in range(count)), {"key": "x\x01"}, tenant=tenant)
+        return master
+
+    def test_the_keys_of_all_tenants_are_compared(self):
+        master = self.tenants()
+        asked = []
+
+        def change(path, status, body):
+            asked.append(path)
+            return status, body
+        front = Front(self, master, change)
+        line, = self.output_of("verify", *self.of(master, "--admin", front.url), "--json")
+        self.assertEqual(line["ok_keys"], 15)
+        self.assertEqual(sorted(asked), sorted(["/api/v1/tenant_quotas"] + [
+            query("/get_all_keys", tenant_id=tenant).replace("+", "%20")
+            for tenant in ("default", "blue", "empty", "r d&?\u00fc")]))
+
+    def test_a_key_that_is_listed_wrongly_is_told_with_its_tenant(self):
+        master = self.tenants()
+
+        def change(path, status, body):
+            if path.endswith("=blue"):
+                body = b"".join(line for line in body.splitlines(True) if line != b"k1\n")
+            return status, body + b"more\n" if path.endswith("=empty") else body
+        done = self.refused(1, ["2 differences"], "verify", *self.of(master), "--json", "--admin",
+                            Front(self, master, change).url)
+        held, = (line["event_id"] for line in self.output_of("snapshot", "--recovery", master.recovery, "--json")
+                 if (line.get("tenant_id"), line.get("object_key")) == ("blue", "k1"))
+        self.assertEqual(rows_of(done.stdout), [
+            {"difference": kind, "tenant_id": tenant, "object_key": key, "medium": None, "held_event_id": number,
+             "store_event_id": 0} for kind, tenant, key, number in
+            (("unlisted", "blue", "k1", held), ("listed", "empty", "more", 0))])
+
+    def test_a_master_that_names_its_tenants_wrongly_is_a_failure(self):
+        master = self.tenants()
+        for words in (b"", b"{", b"[]", b'{"data":{}}', b'{"data":[{}]}', b'{"data":[{"tenant_id":5}]}', b"x"):
+            front = Front(self, master, lambda path, status, body, words=words: (
+                status, words if "quotas" in path else body))
+            self.refused(1, ["tenant_quotas: no list of tenants"], "verify", *self.of(master), "--admin", front.url)
 
     def test_an_engine_has_nothing_to_compare_with(self):
         self.refused(2, ["verify", "engine"], "verify", "--profile", "engine")
@@ -193,8 +328,8 @@ class Verify(FollowCase):
                     [b"snapshot", u64(1), message(1, rows)[2]],
                     [b"snapshot", u64(2), packed({**edge, "last_id": 5}), b""]]
         peer = Peer(self, answer)
-        done = self.refused(1, ["4 differences"], "verify", "--endpoint", publisher.endpoint, "--recovery",
-                            peer.endpoint, "--json")
+        done = self.refused(1, ["4 differences", "not even heartbeats"], "verify", "--json", "--endpoint",
+                            publisher.endpoint, "--recovery", peer.endpoint)
         self.assertEqual(rows_of(done.stdout), [
             {"difference": kind, "tenant_id": tenant, "object_key": kind, "medium": "cpu", "held_event_id": held,
              "store_event_id": stored} for kind, tenant, held, stored in
