@@ -8,3 +8,6 @@ endforeach()
 # Golden dialogues, made by tests/support/recovery_rows.py.
 mc_test(events recovery_dialogues SOURCES support/vectors.c
   LINK mc_events mckv-base PkgConfig::ZMQ PkgConfig::JSONC)
+
+mc_serial(events batcher event_log recovery recovery_dialogues recovery_line
+  recovery_random recovery_request recovery_walk send_mark)

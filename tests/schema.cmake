@@ -25,3 +25,7 @@ mc_test(schema control_rows LINK mckv-base)
 mc_test(schema control_frames
   SOURCES support/vectors.c support/control_copy.c
   LINK mc_schema mckv-base PkgConfig::JSONC PkgConfig::MSGPACK)
+
+mc_serial(schema control control_frames control_rows engine_event event_faults
+  event_flags event_peer event_read event_replay event_write grant key pack session
+  unpack unpack_peer)

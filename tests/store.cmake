@@ -131,3 +131,9 @@ mc_test(store row_conformance TIMEOUT 300
 target_include_directories(test_row_conformance PRIVATE
   "${CMAKE_CURRENT_SOURCE_DIR}/conformance")
 mc_test_over_links(row_conformance)
+
+mc_serial(store control_job coverage extent extent_claim lock_order master numbers
+  object_table regex registry registry_attempts registry_fences registry_many
+  registry_nomem row_config row_outcome segment slots store_attempts store_doubt
+  store_events store_evict store_goings store_leases store_model store_named
+  store_pins store_place store_snapshot store_spent sums work_queue)

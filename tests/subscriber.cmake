@@ -17,6 +17,7 @@ mc_test(subscriber subscriber SOURCES support/vectors.c
 if(TARGET mc_lint)
   mc_test(subscriber lint SOURCES support/vectors.c
     LINK mc_lint mckv-base PkgConfig::JSONC)
+  mc_serial(subscriber lint)
 endif()
 
 # The index, inside and as its readers see it.
@@ -40,3 +41,7 @@ if(MC_PYTHON3)
   set_tests_properties(subscriber.index_model PROPERTIES TIMEOUT ${timeout}
     ENVIRONMENT "MC_INDEX_ANSWERS=$<TARGET_FILE:index_answers>;MC_VECTORS=${CMAKE_CURRENT_SOURCE_DIR}/data/vectors;PYTHONDONTWRITEBYTECODE=1;${MC_TEST_ENVIRONMENT}")
 endif()
+
+mc_serial(subscriber catching cursor engine_source holes index_bounds index_depth
+  index_export index_random index_table known_events mirror mirror_past recovering
+  recovery_answer stream)

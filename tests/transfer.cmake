@@ -15,3 +15,5 @@ endforeach()
 foreach(room tcp tcp_owner tcp_peer tcp_wire known_stream)
   mc_test(transfer ${room} LINK mc_transfer mckv-base)
 endforeach()
+
+mc_serial(transfer tcp_wire tls_record)
