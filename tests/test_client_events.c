@@ -107,6 +107,8 @@ START_TEST(eviction_says_removed)
 }
 END_TEST
 
+/* The sweep goes by what is allocated, which a put is before it is readable: what
+ * it takes out may be said before the put or after it. */
 START_TEST(the_background_sweep_makes_room_and_says_so)
 {
     struct mc_client_opts opts = {.segment_bytes = MIB,
@@ -120,7 +122,10 @@ START_TEST(the_background_sweep_makes_room_and_says_so)
     ck_assert_int_eq(client_put(&rig, "k2#s2", value, sizeof value), MC_OK);
     ck_assert(AWAIT((mc_client_stat(rig.client, &stats),
                      stats.allocated_bytes == 2 * sizeof value)));
-    EXPECT_SAID("+cpu:k2#s2 -cpu:k0#s0");
+    const char *said = client_events(&rig);
+    ck_assert_msg(strcmp(said, "+cpu:k2#s2 -cpu:k0#s0") == 0 ||
+                      strcmp(said, "-cpu:k0#s0 +cpu:k2#s2") == 0,
+                  "%s", said);
     client_close(&rig);
 }
 END_TEST

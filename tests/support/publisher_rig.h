@@ -23,6 +23,10 @@
 
 #define PUBLISHER_RIG_EPOCH UINT64_C(0x0123456789abcdef)
 
+/* What a close may take: 1.6 s by its own clock, and the end of a thread. Under a
+ * sanitizer a batch that was begun may last seconds. */
+#define PUBLISHER_RIG_CLOSE_S (SANITIZED ? 10.0 : 2.0)
+
 struct publisher_rig {
     struct mci_event_log *log;
     struct mci_publisher *publisher;
