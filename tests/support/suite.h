@@ -7,12 +7,18 @@
 #ifndef SUITE_H
 #define SUITE_H
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* Takes the suite; the exit code of main. */
 static inline int suite_run(Suite *suite)
 {
     SRunner *runner = srunner_create(suite);
+    if (srunner_fork_status(runner) == CK_NOFORK) {
+        /* What fails there may take the next test with it: told at once. */
+        (void)setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
+        srunner_set_log(runner, "-");
+    }
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
