@@ -5,27 +5,20 @@
  * shows it with the same ids. */
 #include <inttypes.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
-#include <unistd.h>
 
 #include "tool_ask.h"
 #include "tool_difference.h"
-#include "tool_follow.h"
 #include "tool_listed.h"
+#include "tool_live.h"
 
 #define MS UINT64_C(1000000)
-#define PATIENCE_DEFAULT_MS 10000
 #define AGAIN_MS 1000
-#define HEARTBEAT_MS 1500 /* by then one has come, unless there are none */
-#define MESSAGES_PER_TURN 256
 #define ATTEMPTS 5 /* at a snapshot of the epoch that is followed */
 
 struct verify {
     const struct tool_args *args;
-    struct mc_subscriber *subscriber;
+    struct tool_live live;
     struct tool_ask ask;
-    int poll_fd;   /* readable when either has something */
-    bool is_heard; /* the stream itself */
     struct mc_event *events;
     struct tool_rowset held;
     struct tool_rowset stored;
@@ -34,125 +27,10 @@ struct verify {
     uint64_t last_id;
 };
 
-/* ---- following -------------------------------------------------------- */
-
 static int fail(const struct verify *verify, const char *where, enum mc_err err)
 {
     return tool_fail(verify->args->command, "%s: %s (%d)", where,
                      mc_err_text(err), err);
-}
-
-static uint64_t patience_ms(const struct verify *verify)
-{
-    return verify->args->has_timeout ? verify->args->timeout_ms
-                                     : PATIENCE_DEFAULT_MS;
-}
-
-/* Follows for up to wait_ms; less where there is something to do. */
-static int follow(const struct verify *verify, int64_t wait_ms)
-{
-    size_t handled;
-    if (tool_is_stopped()) {
-        return TOOL_FAILED; /* said at the end, if it is to be */
-    }
-    if (!tool_wait(verify->poll_fd, 0)) {
-        (void)tool_wait(verify->poll_fd, wait_ms);
-    }
-    enum mc_err err =
-        mc_subscriber_poll(verify->subscriber, 0, MESSAGES_PER_TURN, &handled);
-    return err ? fail(verify, verify->args->endpoint, err) : TOOL_DONE;
-}
-
-static int follow_for(const struct verify *verify, uint64_t ms)
-{
-    uint64_t end_ns = tool_now_ns() + ms * MS;
-    int code = TOOL_DONE;
-    while (code == TOOL_DONE && tool_now_ns() < end_ns) {
-        uint64_t left_ns = end_ns - tool_now_ns();
-        code = follow(verify, (int64_t)(left_ns / MS) + 1);
-    }
-    return code;
-}
-
-/* Whether nothing is to be made good and it has come as far as this id of this
- * run of the publisher, or to a later run. */
-static bool has_reached(const struct mc_source_stats *stats, uint64_t epoch,
-                        uint64_t id)
-{
-    return stats->has_baseline && !stats->is_recovering &&
-           (stats->epoch == 0 || stats->epoch >= epoch) &&
-           (stats->epoch > epoch || stats->last_event_id >= id);
-}
-
-/* Waits for that; fails when it has got no further for as long as one is
- * patient. */
-static int await_id(const struct verify *verify, uint64_t epoch, uint64_t id)
-{
-    struct mc_source_stats stats;
-    uint64_t progress = 0;
-    uint64_t end_ns = tool_now_ns() + patience_ms(verify) * MS;
-    for (;;) {
-        mc_subscriber_stats(verify->subscriber, 0, &stats);
-        if (has_reached(&stats, epoch, id)) {
-            return TOOL_DONE;
-        }
-        uint64_t now = stats.events + stats.snapshot_rows;
-        if (now != progress) {
-            progress = now;
-            end_ns = tool_now_ns() + patience_ms(verify) * MS;
-        }
-        if (tool_now_ns() >= end_ns) {
-            return tool_fail(
-                verify->args->command,
-                "%s: stands at event %" PRIu64 " of %016" PRIx64
-                "%s, and the store at %" PRIu64 " of %016" PRIx64,
-                verify->args->endpoint, stats.last_event_id, stats.epoch,
-                stats.is_recovering ? ", recovering" : "", id, epoch);
-        }
-        if (follow(verify, 50) != TOOL_DONE) {
-            return TOOL_FAILED;
-        }
-    }
-}
-
-static void on_message(void *ctx, uint32_t source, const struct mc_view *frames,
-                       size_t count)
-{
-    struct verify *verify = ctx;
-    (void)source;
-    (void)frames;
-    (void)count;
-    verify->is_heard = true;
-}
-
-/* Until the stream is heard and not only the recovery server, or nothing would be
- * proved of it. One that is at rest without heartbeats says nothing. */
-static int await_stream(const struct verify *verify)
-{
-    struct mc_source_stats stats = {.is_connected = false};
-    uint64_t end_ns = tool_now_ns() + patience_ms(verify) * MS;
-    while (!verify->is_heard) {
-        bool was_connected = stats.is_connected;
-        mc_subscriber_stats(verify->subscriber, 0, &stats);
-        if (stats.is_connected && !was_connected) {
-            end_ns = tool_now_ns() + HEARTBEAT_MS * MS;
-        }
-        if (tool_now_ns() >= end_ns && stats.is_connected) {
-            tool_say(verify->args->command,
-                     "%s: nothing comes from there, not even heartbeats",
-                     verify->args->endpoint);
-            break;
-        }
-        if (tool_now_ns() >= end_ns) {
-            return tool_fail(verify->args->command,
-                             "%s: nobody publishes there, and %s answers",
-                             verify->args->endpoint, verify->args->recovery);
-        }
-        if (follow(verify, 50) != TOOL_DONE) {
-            return TOOL_FAILED;
-        }
-    }
-    return TOOL_DONE;
 }
 
 /* ---- what the store says ---------------------------------------------- */
@@ -181,7 +59,7 @@ static int add_rows(struct verify *verify, const struct mc_answer *answer)
 /* Reads answers, to the last one, while following goes on. */
 static int read_answers(struct verify *verify, struct mc_answer *last_out)
 {
-    uint64_t end_ns = tool_now_ns() + patience_ms(verify) * MS;
+    uint64_t end_ns = tool_now_ns() + tool_live_patience_ms(&verify->live) * MS;
     int code = TOOL_DONE;
     for (;;) {
         enum mc_err err = mc_ask_next(verify->ask.ask, 0, last_out);
@@ -189,11 +67,11 @@ static int read_answers(struct verify *verify, struct mc_answer *last_out)
             if (tool_now_ns() >= end_ns) {
                 return fail(verify, verify->args->recovery, err);
             }
-            code = follow(verify, 50);
+            code = tool_live_turn(&verify->live, 50);
         } else if (err) {
             return fail(verify, verify->args->recovery, err);
         } else {
-            end_ns = tool_now_ns() + patience_ms(verify) * MS;
+            end_ns = tool_now_ns() + tool_live_patience_ms(&verify->live) * MS;
             code = tool_ask_judge(&verify->ask, last_out);
             if (code == TOOL_DONE && last_out->type == MC_ANSWER_ROWS) {
                 code = add_rows(verify, last_out);
@@ -222,12 +100,12 @@ static int take_snapshot(struct verify *verify)
             code = read_answers(verify, &last);
         }
         if (code == TOOL_DONE) {
-            code = await_id(verify, last.epoch, last.last_id);
+            code = tool_live_reach(&verify->live, last.epoch, last.last_id);
         }
         if (code != TOOL_DONE) {
             return code;
         }
-        mc_subscriber_stats(verify->subscriber, 0, &stats);
+        mc_subscriber_stats(verify->live.subscriber, 0, &stats);
         if (stats.epoch == last.epoch || stats.epoch == 0) {
             verify->last_id = last.last_id;
             return TOOL_DONE;
@@ -246,7 +124,8 @@ static int catch_up(struct verify *verify)
     if (code == TOOL_DONE) {
         code = read_answers(verify, &status);
     }
-    return code ? code : await_id(verify, status.epoch, status.last_id);
+    return code ? code
+                : tool_live_reach(&verify->live, status.epoch, status.last_id);
 }
 
 /* ---- comparing -------------------------------------------------------- */
@@ -264,7 +143,7 @@ static bool on_entry(void *ctx, const struct mc_mirror_entry *entry)
 static void gather_held(struct verify *verify)
 {
     tool_rowset_clear(&verify->held);
-    mc_subscriber_mirror_walk(verify->subscriber, on_entry, &verify->held);
+    mc_subscriber_mirror_walk(verify->live.subscriber, on_entry, &verify->held);
     tool_rowset_sort(&verify->held);
 }
 
@@ -337,7 +216,7 @@ static int compare_twice(struct verify *verify)
     }
     struct tool_differences earlier = verify->found;
     verify->found = (struct tool_differences){0};
-    code = follow_for(verify, AGAIN_MS);
+    code = tool_live_for(&verify->live, AGAIN_MS);
     if (code == TOOL_DONE) {
         code = compare(verify);
     }
@@ -383,38 +262,17 @@ static int show(struct verify *verify)
 
 /* ---- the subcommand --------------------------------------------------- */
 
-static int watch(const struct verify *verify, int fd)
-{
-    struct epoll_event event = {.events = EPOLLIN, .data = {.fd = fd}};
-    return epoll_ctl(verify->poll_fd, EPOLL_CTL_ADD, fd, &event) == 0
-               ? TOOL_DONE
-               : tool_fail(verify->args->command, "epoll: no descriptors left");
-}
-
-static int open_follower(struct verify *verify)
-{
-    struct mc_source_opts source;
-    tool_source_opts(verify->args, &source);
-    source.begin = MC_BEGIN_SNAPSHOT;
-    const struct mc_subscriber_opts opts = {.sources = &source,
-                                            .source_count = 1,
-                                            .on_message = on_message,
-                                            .ctx = verify};
-    enum mc_err err = mc_subscriber_open(&opts, &verify->subscriber);
-    return err ? fail(verify, verify->args->endpoint, err) : TOOL_DONE;
-}
-
 static int open_all(struct verify *verify)
 {
+    const struct tool_args *args = verify->args;
     verify->events = calloc(MC_EVENT_COUNT_MAX, sizeof *verify->events);
-    verify->poll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (!verify->events || verify->poll_fd < 0) {
-        return tool_fail(verify->args->command, "out of memory");
+    if (!verify->events) {
+        return tool_fail(args->command, "out of memory");
     }
-    int code = open_follower(verify);
-    code = code ? code : tool_ask_open(&verify->ask, verify->args);
-    code = code ? code : watch(verify, mc_subscriber_fd(verify->subscriber));
-    return code ? code : watch(verify, mc_ask_fd(verify->ask.ask));
+    int code = tool_live_open(&verify->live, args, MC_BEGIN_SNAPSHOT, NULL);
+    code = code ? code : tool_ask_open(&verify->ask, args);
+    return code ? code
+                : tool_live_watch(&verify->live, mc_ask_fd(verify->ask.ask));
 }
 
 static void close_all(struct verify *verify)
@@ -423,25 +281,22 @@ static void close_all(struct verify *verify)
     tool_rowset_clear(&verify->held);
     tool_rowset_clear(&verify->stored);
     tool_ask_close(&verify->ask);
-    mc_subscriber_close(verify->subscriber);
+    tool_live_close(&verify->live);
     free(verify->events);
-    if (verify->poll_fd >= 0) {
-        close(verify->poll_fd);
-    }
 }
 
 static int verify_on(struct verify *verify)
 {
     const struct tool_args *args = verify->args;
-    int code = await_id(verify, 0, 0);
-    code = code ? code : await_stream(verify);
+    int code = tool_live_reach(&verify->live, 0, 0);
+    code = code ? code : tool_live_hear(&verify->live);
     while (code == TOOL_DONE) {
         code = compare_twice(verify);
         code = code ? code : show(verify);
         if (code != TOOL_DONE || !args->has_every || tool_is_unread()) {
             break;
         }
-        code = follow_for(verify, args->every_ms);
+        code = tool_live_for(&verify->live, args->every_ms);
     }
     return code;
 }
@@ -449,7 +304,7 @@ static int verify_on(struct verify *verify)
 /* With --every being told to end is a good end. */
 static int run(const struct tool_args *args)
 {
-    struct verify verify = {.args = args, .poll_fd = -1};
+    struct verify verify = {.args = args};
     if (args->is_engine) {
         return tool_wrong_use(args->command, "--profile engine: an engine has "
                                              "no snapshot to compare with");
@@ -459,11 +314,6 @@ static int run(const struct tool_args *args)
     if (code != TOOL_DONE && tool_is_stopped() && verify.found.count == 0) {
         code = args->has_every ? TOOL_DONE
                                : tool_fail(args->command, "interrupted");
-    }
-    if (verify.subscriber) {
-        struct mc_source_stats stats;
-        mc_subscriber_stats(verify.subscriber, 0, &stats);
-        tool_follow_summary(args->command, &stats);
     }
     close_all(&verify);
     return code;

@@ -22,7 +22,7 @@ add_executable(mc-events
   subscriber/tool_encode_row.c subscriber/tool_index.c subscriber/tool_record.c
   subscriber/tool_play.c subscriber/tool_player.c subscriber/tool_lint.c
   subscriber/tool_compare.c subscriber/tool_difference.c subscriber/tool_admin.c
-  subscriber/tool_listed.c
+  subscriber/tool_listed.c subscriber/tool_live.c
   subscriber/tool_verify.c)
 target_compile_definitions(mc-events PRIVATE MC_VERSION="${PROJECT_VERSION}")
 target_link_libraries(mc-events PRIVATE mc_lint mc_tool mckv-subscriber
