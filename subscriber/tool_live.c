@@ -49,6 +49,7 @@ int tool_live_open(struct tool_live *live, const struct tool_args *args,
                                             .ctx = live};
     tool_source_opts(args, &source);
     source.begin = begin;
+    source.tenant = args->is_engine ? args->tenant : NULL;
     *live = (struct tool_live){.args = args};
     enum mc_err err = mc_subscriber_open(&opts, &live->subscriber);
     if (err) {
@@ -107,10 +108,15 @@ int tool_live_for(const struct tool_live *live, uint64_t ms)
     return code;
 }
 
-static bool has_reached(const struct mc_source_stats *stats, uint64_t epoch,
+/* An engine has neither ids nor runs that one could tell apart. */
+static bool has_reached(const struct tool_live *live,
+                        const struct mc_source_stats *stats, uint64_t epoch,
                         uint64_t id)
 {
-    return stats->has_baseline && !stats->is_recovering &&
+    if (stats->is_recovering || live->args->is_engine) {
+        return !stats->is_recovering;
+    }
+    return stats->has_baseline &&
            (stats->epoch == 0 || stats->epoch >= epoch) &&
            (stats->epoch > epoch || stats->last_event_id >= id);
 }
@@ -122,7 +128,7 @@ int tool_live_reach(const struct tool_live *live, uint64_t epoch, uint64_t id)
     uint64_t end_ns = tool_now_ns() + tool_live_patience_ms(live) * MS;
     for (;;) {
         mc_subscriber_stats(live->subscriber, 0, &stats);
-        if (has_reached(&stats, epoch, id)) {
+        if (has_reached(live, &stats, epoch, id)) {
             return TOOL_DONE;
         }
         uint64_t now = stats.events + stats.snapshot_rows;

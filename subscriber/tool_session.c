@@ -13,7 +13,7 @@ struct chain {
 };
 
 struct session {
-    struct tool_sessions sessions;
+    struct tool_sessions *sessions;
     struct mc_view tenant;
     struct mc_view name;
     uint64_t *heads;
@@ -26,7 +26,7 @@ struct session {
 static bool chain_read(struct session *session, uint64_t head,
                        struct chain *chain_out)
 {
-    struct mc_index_reader *reader = session->sessions.reader;
+    struct mc_index_reader *reader = session->sessions->reader;
     struct chain chain = {.head = head};
     chain.count = mc_index_chain(reader, session->tenant, head, NULL, 0,
                                  &chain.is_rooted);
@@ -115,7 +115,7 @@ static bool table_session(struct session *session)
 /* False without memory. */
 static bool read_session(struct session *session)
 {
-    struct mc_index_reader *reader = session->sessions.reader;
+    struct mc_index_reader *reader = session->sessions->reader;
     session->head_count =
         mc_index_heads(reader, session->tenant, session->name, NULL, 0);
     session->heads = calloc(session->head_count + 1, sizeof *session->heads);
@@ -125,16 +125,16 @@ static bool read_session(struct session *session)
     (void)mc_index_heads(reader, session->tenant, session->name, session->heads,
                          session->head_count);
     session->places =
-        tool_sessions_places(&session->sessions, session->tenant, session->name,
+        tool_sessions_places(session->sessions, session->tenant, session->name,
                              &session->place_count);
     return session->places != NULL;
 }
 
-static int answer(struct session *session)
+static int show(struct session *session)
 {
-    const struct tool_args *args = session->sessions.args;
+    const struct tool_args *args = session->sessions->args;
     bool is_whole = read_session(session);
-    if (is_whole && session->head_count == 0) {
+    if (is_whole && session->head_count == 0 && !args->has_every) {
         return tool_fail(args->command, "%s: no such session in tenant %.*s",
                          args->operand, (int)session->tenant.len,
                          (const char *)session->tenant.data);
@@ -149,21 +149,25 @@ static int answer(struct session *session)
     return TOOL_DONE;
 }
 
-static int run(const struct tool_args *args)
+static int answer(struct tool_sessions *sessions, void *ctx)
 {
+    const struct tool_args *args = sessions->args;
     struct session session = {
+        .sessions = sessions,
         .tenant =
             mc_view_str(args->tenant ? args->tenant : TOOL_SESSION_TENANT),
         .name = mc_view_str(args->operand)};
-    int code = tool_sessions_open(&session.sessions, args);
-    if (code == TOOL_DONE) {
-        code = answer(&session);
-    }
+    (void)ctx;
+    int code = show(&session);
     free(session.heads);
     free(session.places);
     tool_line_fini(&session.line);
-    tool_sessions_close(&session.sessions);
     return code;
+}
+
+static int run(const struct tool_args *args)
+{
+    return tool_sessions_run(args, answer, NULL);
 }
 
 const struct tool_command tool_session = {
@@ -171,7 +175,8 @@ const struct tool_command tool_session = {
     .operands = "ID",
     .operand_min = 1,
     .operand_max = 1,
-    .options = TOOL_ASK | TOOL_PROFILE | TOOL_TENANT | TOOL_LAYOUT | TOOL_JSON,
+    .options = TOOL_ENDPOINT | TOOL_TOPIC | TOOL_ASK | TOOL_PROFILE |
+               TOOL_TENANT | TOOL_LAYOUT | TOOL_EVERY | TOOL_JSON,
     .summary = "how far a session reached, and what of it waits where",
     .explanation =
         "Fills an index from a snapshot of the store, or with --profile "
@@ -182,7 +187,8 @@ const struct tool_command tool_session = {
         "how\n"
         "many blocks are held and how many of them without a hole from the\n"
         "first on. Keys are of --layout (u64). A store knows no chains: each\n"
-        "of its blocks is a head of its own.",
+        "of its blocks is a head of its own. With --endpoint or --every the\n"
+        "index is fed by the stream, with recovery.",
     .example = "mc-events session agent-7 --layout sglang:mha:tp=2 --json",
     .run = run,
 };

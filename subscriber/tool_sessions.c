@@ -137,6 +137,12 @@ static int show(struct tool_sessions *sessions, const struct rows *rows)
     uint64_t top = args->has_top ? args->top : TOP_DEFAULT;
     struct tool_line line = {0};
     int code = TOOL_DONE;
+    if (args->json && args->has_every) {
+        tool_line_open(&line, NULL, '{');
+        tool_line_number(&line, "sessions", rows->count);
+        tool_line_close(&line, '}');
+        (void)tool_line_write(&line, stdout);
+    }
     if (!args->json) {
         tool_line_format(&line, "%8s %6s  %s", "BLOCKS", "HEADS",
                          "SESSION, then what of it is held where");
@@ -145,12 +151,14 @@ static int show(struct tool_sessions *sessions, const struct rows *rows)
     for (size_t i = 0; code == TOOL_DONE && i < rows->count && i < top; i++) {
         code = show_row(sessions, &line, &rows->rows[i]);
     }
-    tool_say(args->command, "%zu sessions", rows->count);
+    if (!args->has_every) {
+        tool_say(args->command, "%zu sessions", rows->count);
+    }
     tool_line_fini(&line);
     return code;
 }
 
-static int answer(struct tool_sessions *sessions, struct rows *rows)
+static int answer_rows(struct tool_sessions *sessions, struct rows *rows)
 {
     const struct tool_args *args = sessions->args;
     struct mc_view tenant =
@@ -166,31 +174,33 @@ static int answer(struct tool_sessions *sessions, struct rows *rows)
     return show(sessions, rows);
 }
 
-static int run(const struct tool_args *args)
+static int answer(struct tool_sessions *sessions, void *ctx)
 {
-    struct tool_sessions sessions;
     struct rows rows = {0};
-    int code = tool_sessions_open(&sessions, args);
-    if (code == TOOL_DONE) {
-        code = answer(&sessions, &rows);
-    }
+    (void)ctx;
+    int code = answer_rows(sessions, &rows);
     for (size_t i = 0; i < rows.count; i++) {
         free(rows.rows[i].text);
     }
     free(rows.rows);
-    tool_sessions_close(&sessions);
     return code;
+}
+
+static int run(const struct tool_args *args)
+{
+    return tool_sessions_run(args, answer, NULL);
 }
 
 const struct tool_command tool_sessions = {
     .name = "sessions",
     .operands = "",
-    .options = TOOL_ASK | TOOL_PROFILE | TOOL_TENANT | TOOL_TOP | TOOL_LAYOUT |
-               TOOL_JSON,
+    .options = TOOL_ENDPOINT | TOOL_TOPIC | TOOL_ASK | TOOL_PROFILE |
+               TOOL_TENANT | TOOL_TOP | TOOL_LAYOUT | TOOL_EVERY | TOOL_JSON,
     .summary = "the sessions whose blocks wait somewhere, the largest first",
     .explanation =
         "As session, for all of them: how many blocks and heads each has, and\n"
-        "how many of its blocks each owner holds in which tier.",
-    .example = "mc-events sessions --top 5 --layout u64",
+        "how many of its blocks each owner holds in which tier. With --every\n"
+        "the table is drawn again until it is told to end.",
+    .example = "mc-events sessions --top 5 --every 1s --layout u64",
     .run = run,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "tool_follow.h"
@@ -110,30 +111,85 @@ static void look_at_stats(const struct tool_sessions *sessions)
     }
 }
 
-int tool_sessions_open(struct tool_sessions *sessions,
-                       const struct tool_args *args)
+/* ---- as events come --------------------------------------------------- */
+
+/* A store is followed from a snapshot on, an engine from the oldest message that
+ * it keeps. */
+static int follow(struct tool_sessions *sessions)
 {
-    *sessions = (struct tool_sessions){.args = args};
-    int code = index_open(sessions);
-    if (code == TOOL_DONE) {
-        code = args->is_engine ? fill_from_engine(sessions)
-                               : fill_from_store(sessions);
+    const struct tool_args *args = sessions->args;
+    int code = tool_live_open(
+        &sessions->live, args,
+        args->is_engine ? MC_BEGIN_SEQ : MC_BEGIN_SNAPSHOT, sessions->index);
+    code = code ? code : tool_live_hear(&sessions->live);
+    return code ? code : tool_live_reach(&sessions->live, 0, 0);
+}
+
+/* Answers after each pause. Where one draws on a terminal, in place. */
+static int answer_on(struct tool_sessions *sessions, tool_sessions_fn answer,
+                     void *ctx)
+{
+    const struct tool_args *args = sessions->args;
+    for (;;) {
+        if (args->has_every && !args->json && tool_is_colored()) {
+            (void)fputs("\033[H\033[J", stdout);
+        }
+        int code = answer(sessions, ctx);
+        code = code ? code : tool_flush(args->command);
+        if (code != TOOL_DONE || !args->has_every || tool_is_unread()) {
+            return code;
+        }
+        code = tool_live_for(&sessions->live, args->every_ms);
+        if (code != TOOL_DONE) {
+            return code;
+        }
     }
+}
+
+/* ---- asking ----------------------------------------------------------- */
+
+static int fill(struct tool_sessions *sessions)
+{
+    const struct tool_args *args = sessions->args;
+    int code = index_open(sessions);
+    if (code != TOOL_DONE) {
+        return code;
+    }
+    code = args->endpoint    ? follow(sessions)
+           : args->is_engine ? fill_from_engine(sessions)
+                             : fill_from_store(sessions);
     if (code == TOOL_DONE) {
         look_at_stats(sessions);
     }
     return code;
 }
 
-void tool_sessions_close(struct tool_sessions *sessions)
+int tool_sessions_run(const struct tool_args *args, tool_sessions_fn answer,
+                      void *ctx)
 {
-    if (sessions->reader) {
-        mc_index_reader_destroy(sessions->reader);
+    struct tool_args own = *args;
+    struct tool_sessions sessions = {.args = &own};
+    if (own.has_every && own.every_ms == 0) {
+        return tool_wrong_use(own.command, "--every: is more than nothing");
     }
-    mc_index_destroy(sessions->index);
+    if (!own.endpoint && own.has_every) {
+        own.endpoint = TOOL_ENDPOINT_DEFAULT;
+    }
+    int code = fill(&sessions);
+    code = code ? code : answer_on(&sessions, answer, ctx);
+    if (code != TOOL_DONE && tool_is_stopped() && sessions.live.subscriber) {
+        code =
+            own.has_every ? TOOL_DONE : tool_fail(own.command, "interrupted");
+    }
+    tool_live_close(&sessions.live);
+    if (sessions.reader) {
+        mc_index_reader_destroy(sessions.reader);
+    }
+    mc_index_destroy(sessions.index);
+    return code;
 }
 
-/* The index stands still, so a second look finds as much as the first. */
+/* Nothing is applied meanwhile, so a second look finds as much as the first. */
 struct mc_index_place *tool_sessions_places(struct tool_sessions *sessions,
                                             struct mc_view tenant,
                                             struct mc_view session,

@@ -14,6 +14,7 @@ import msgpack
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
 from asker import END, Asker, u32, u64  # noqa: E402
 from event_bytes import EPOCH, Publisher, event, message  # noqa: E402
+from free_port import free_port  # noqa: E402
 from master_case import PATIENCE, Master  # noqa: E402
 from recovery_peer import Peer  # noqa: E402
 from tool_case import VECTORS, ToolCase, rows_of  # noqa: E402
@@ -159,6 +160,58 @@ class OnAMaster(AskCase):
         done = self.run_tool("sessions", *ask, "--layout", "sglang:mla")
         self.assertEqual((done.returncode, done.stdout), (0, ""))
         self.assertIn("none of 12 keys is of the layout", done.stderr)
+
+    def turns_until(self, tool, is_last):
+        """What `sessions --every --json` says, a turn at a time, up to one that is as it should be."""
+        line = json.loads(tool.stdout.readline() or self.fail(self.end_of(tool)))
+        while True:
+            rows = [json.loads(tool.stdout.readline()) for _ in range(line["sessions"])]
+            if is_last({row["session_id"]: row["blocks"] for row in rows}):
+                return rows
+            line = json.loads(tool.stdout.readline() or self.fail(self.end_of(tool)))
+
+    def test_sessions_as_they_come_and_go(self):
+        """An index that is fed by the stream, also where the master begins anew."""
+        ports = ["--kv_events_bind_endpoint=tcp://127.0.0.1:%d" % free_port(),
+                 "--kv_events_replay_endpoint=tcp://127.0.0.1:%d" % free_port(), "--kv_events_heartbeat=100ms"]
+        master = self.master(*ports)
+        self.put(master, [{"key": "%d" % i, "session": "old"} for i in range(3)])
+        live = ["--endpoint", master.events, "--recovery", master.recovery, "--json"]
+        tool = self.start("sessions", *live, "--every", "20ms")
+        one, = self.turns_until(tool, lambda blocks: blocks == {"old": 3})
+        self.assertEqual(one["resident"], [{"owner": "store:n1", "tier": "external", "blocks": 3, "prefix": 0}])
+        self.put(master, [{"key": "%d" % i, "session": "new"} for i in range(10, 15)])
+        rows = self.turns_until(tool, lambda blocks: blocks == {"old": 3, "new": 5})
+        self.assertEqual([row["session_id"] for row in rows], ["new", "old"])
+        done = subprocess.run([STORE, "rm", "10", "11", "--force", "--master", master.rpc], capture_output=True,
+                              timeout=PATIENCE)
+        self.assertEqual(done.returncode, 0)
+        self.turns_until(tool, lambda _: sum(p["blocks"] for row in self.output_of("sessions", *live)
+                                             for p in row["resident"]) == 6)
+        master.end(signal.SIGKILL)
+        again = self.master(*ports)
+        self.put(again, [{"key": "77", "session": "later"}])
+        self.turns_until(tool, lambda blocks: "later" in blocks)
+        self.assertEqual(self.end_of(tool, signal.SIGTERM)[0], 0)
+
+    def test_a_session_as_it_grows(self):
+        master = self.master("--kv_events_heartbeat=100ms")
+        live = ["--endpoint", master.events, "--recovery", master.recovery]
+        tool = self.start("session", "s", *live, "--json", "--every", "20ms")
+        empty = {"tenant_id": "default", "session_id": "s", "heads": [], "resident": []}
+        self.assertEqual(json.loads(tool.stdout.readline()), empty)
+        self.put(master, [{"key": "5", "session": "s"}])
+        line = empty
+        while line == empty:
+            line = json.loads(tool.stdout.readline() or self.fail(self.end_of(tool)))
+        self.assertEqual(line["heads"], [{"head": 5, "rooted": False, "lineage": [5]}])
+        self.assertEqual(self.end_of(tool, signal.SIGINT)[0], 0)
+        once = self.run_tool("session", "s", *live)
+        self.assertIn("store:n1 external  1 blocks", once.stdout)
+        self.refused(1, ["nobody: no such session"], "session", "nobody", *live)
+        self.refused(1, [NOBODY, "nobody publishes there"], "sessions", "--endpoint", NOBODY, "--recovery",
+                     master.recovery, "--timeout", "300ms")
+        self.refused(2, ["--every"], "sessions", "--every", "0s")
 
     def test_with_keys_only_those_who_are_allowed_get_an_answer(self):
         public = {}
@@ -348,6 +401,26 @@ class OfEngines(AskCase):
         self.assertEqual(one["resident"], [{"owner": "engine/0", "tier": "device", "blocks": 3, "prefix": 2}])
         lines = self.output_of("sessions", *ask)
         self.assertEqual([(l["session_id"], l["heads"], l["blocks"]) for l in lines], [("s", 1, 4)])
+
+    def test_a_session_that_is_fed_by_an_engine(self):
+        """What it keeps, and what it says from here on."""
+        peer = self.peer(4)
+        publisher = Publisher()
+        self.addCleanup(publisher.close)
+        tool = self.start("session", "s", "--profile", "engine", "--recovery", peer.endpoint, "--endpoint",
+                          publisher.endpoint, "--json", "--every", "20ms")
+        publisher.ready()
+        stream = engine_stream()
+        publisher.send(stream[3])
+        line = json.loads(tool.stdout.readline() or self.fail(self.end_of(tool)))
+        self.assertEqual(line["heads"], [{"head": 2**64 - 1, "rooted": True, "lineage": [1, 2, 3, 2**64 - 1]}])
+        more = {"type": "BlockStored", "block_hashes": [9], "parent_block_hash": 2**64 - 1, "token_ids": [7] * 4,
+                "block_size": 4, "lora_id": None, "medium": "GPU", "session_id": "s"}
+        publisher.send([b"", u64(4), packed([1739145601.5, [more], 0])])
+        while line["heads"][0]["head"] != 9:
+            line = json.loads(tool.stdout.readline() or self.fail(self.end_of(tool)))
+        self.assertEqual(line["heads"], [{"head": 9, "rooted": True, "lineage": [1, 2, 3, 2**64 - 1, 9]}])
+        self.assertEqual(self.end_of(tool, signal.SIGINT)[0], 0)
 
 
 if __name__ == "__main__":
