@@ -9,6 +9,8 @@
 #include "mc_log.h"
 #include "mci_transfer.h"
 
+#define PIECE_BYTES ((size_t)1 << 20)
+
 enum mc_err mci_mover_begin(struct mc_client *client, const _Atomic int *stops,
                             struct mci_mover *mover_out)
 {
@@ -118,19 +120,42 @@ void mci_mover_note(const struct mc_transfer_row *row)
 
 /* ---- running ------------------------------------------------------------- */
 
-static void copy_row(uint8_t *memory, struct mc_transfer_row *row)
+static void copy_piece(uint8_t *memory, uint8_t *data, size_t len,
+                       bool is_write)
+{
+    if (is_write) {
+        memcpy(memory, data, len);
+    } else {
+        memcpy(data, memory, len);
+    }
+}
+
+/* In pieces, so that a cancel does not wait for a large row; false: stopped. */
+static bool copy_span(const struct mci_mover *mover, uint8_t *memory,
+                      const struct mc_span *span, struct mc_transfer_row *row)
+{
+    for (size_t at = 0; at < span->len;) {
+        if (mci_mover_stops(mover)) {
+            return false;
+        }
+        size_t left = span->len - at;
+        size_t some = left < PIECE_BYTES ? left : PIECE_BYTES;
+        copy_piece(memory + row->bytes, (uint8_t *)span->data + at, some,
+                   row->terms.is_write);
+        row->bytes += some;
+        at += some;
+    }
+    return true;
+}
+
+/* One that is stopped stays failed, as if it had not begun. */
+static void copy_row(const struct mci_mover *mover, uint8_t *memory,
+                     struct mc_transfer_row *row)
 {
     for (uint32_t i = 0; i < row->span_count; i++) {
-        const struct mc_span *span = &row->spans[i];
-        if (span->len == 0) {
-            continue;
+        if (!copy_span(mover, memory, &row->spans[i], row)) {
+            return;
         }
-        if (row->terms.is_write) {
-            memcpy(memory + row->bytes, span->data, span->len);
-        } else {
-            memcpy(span->data, memory + row->bytes, span->len);
-        }
-        row->bytes += span->len;
     }
     row->err = MC_OK;
 }
@@ -147,7 +172,7 @@ void mci_mover_run(struct mci_mover *mover, struct mc_transfer_row *rows,
     }
     uint8_t *base = mover->client->segment.base;
     for (size_t i = 0; i < count && !mci_mover_stops(mover); i++) {
-        copy_row(base + rows[i].offset, &rows[i]);
+        copy_row(mover, base + rows[i].offset, &rows[i]);
     }
 }
 

@@ -66,6 +66,7 @@ mc_test(store client_session_faults TIMEOUT 240
   SOURCES ${client_rig} ${ctl_proxy} LINK ${store_parts})
 mc_test_over_links(client_session_faults)
 mc_test(store client_outside SOURCES ${client_rig} LINK ${store_parts})
+mc_test(store client_move LINK ${store_parts})
 mc_test(store client_recovery LINK ${store_parts} PkgConfig::ZMQ)
 mc_test(store client_nomem SOURCES ${client_rig} LINK ${store_parts})
 mc_test(store client_loans TIMEOUT 180
