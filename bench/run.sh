@@ -56,7 +56,7 @@ done
 python=$build/python
 if compgen -G "$python/mckv/_store.*.so" >/dev/null; then
     here=()
-    for id in T28 T28c; do
+    for id in T28 T28c T28r; do
         for wanted in "${ids[@]:-$id}"; do
             if [ "$wanted" = "$id" ]; then
                 here+=("$id")
@@ -65,8 +65,8 @@ if compgen -G "$python/mckv/_store.*.so" >/dev/null; then
         done
     done
     if [ ${#here[@]} -gt 0 ]; then
-        PYTHONPATH=$python "$(mc_deps_python)" bench/bench_python.py \
-            "${options[@]}" "${here[@]}" || echo "bench_python ended with $?" >&2
+        PYTHONPATH=$python MC_PYTHON_CALLS=$(realpath "$build")/bench/libpython_calls.so \
+            "$(mc_deps_python)" bench/bench_python.py "${options[@]}" "${here[@]}" || echo "bench_python ended with $?" >&2
     fi
 fi
 

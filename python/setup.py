@@ -23,14 +23,15 @@ def version():
 
 
 class ByCMake(build_ext):
-    """One build for all extensions; CMAKE_ARGS of the environment is passed on."""
+    """One build for all extensions. CMAKE_ARGS of the environment is passed on;
+    MCKV_BUILD_DIR names the folder to build in, and is kept."""
 
     def run(self):
         if self.editable_mode:
             target = HERE / "mckv"
         else:
             target = pathlib.Path(self.build_lib).resolve() / "mckv"
-        build = pathlib.Path(self.build_temp).resolve()
+        build = pathlib.Path(os.environ.get("MCKV_BUILD_DIR") or self.build_temp).resolve()
         prefix = build / "prefix"
         self.build(build)
         self.cmake("--install", build, "--prefix", prefix, "--strip")

@@ -3,6 +3,11 @@
 #include "args.h"
 
 #define CHUNK_BYTES 4096
+#ifdef __SANITIZE_ADDRESS__
+#define SPARE_BYTES_MAX 0 /* what is used too late is to be seen */
+#else
+#define SPARE_BYTES_MAX (4 << 20)
+#endif
 
 struct mcp_chunk {
     struct mcp_chunk *next;
@@ -21,6 +26,31 @@ struct mcp_hold {
 
 /* ---- memory ------------------------------------------------------------------ */
 
+/* The largest chunk of late, or NULL; by the interpreter's lock. Pages that the C
+ * library gives back and takes anew cost more than all that is written to them. */
+static struct mcp_chunk *spare;
+
+static void free_chunk(struct mcp_chunk *chunk)
+{
+    if (chunk->room <= SPARE_BYTES_MAX &&
+        (!spare || spare->room < chunk->room)) {
+        struct mcp_chunk *smaller = spare;
+        spare = chunk;
+        chunk = smaller;
+    }
+    PyMem_Free(chunk);
+}
+
+static struct mcp_chunk *take_spare(size_t bytes)
+{
+    struct mcp_chunk *chunk = spare;
+    if (!chunk || chunk->room < bytes) {
+        return NULL;
+    }
+    spare = NULL;
+    return chunk;
+}
+
 void mcp_args_free(struct mcp_args *args)
 {
     for (struct mcp_hold *hold = args->holds; hold; hold = hold->next) {
@@ -32,7 +62,7 @@ void mcp_args_free(struct mcp_args *args)
     args->holds = NULL;
     while (args->chunks) {
         struct mcp_chunk *next = args->chunks->next;
-        PyMem_Free(args->chunks);
+        free_chunk(args->chunks);
         args->chunks = next;
     }
 }
@@ -48,7 +78,12 @@ static struct mcp_chunk *chunk_for(struct mcp_args *args, size_t bytes)
     if (chunk && room < 2 * chunk->room && chunk->room < SIZE_MAX / 4) {
         room = 2 * chunk->room;
     }
-    chunk = PyMem_Malloc(sizeof *chunk + room);
+    chunk = take_spare(bytes);
+    if (chunk) {
+        room = chunk->room;
+    } else {
+        chunk = PyMem_Malloc(sizeof *chunk + room);
+    }
     if (chunk) {
         *chunk = (struct mcp_chunk){.next = args->chunks, .room = room};
         args->chunks = chunk;

@@ -5,8 +5,8 @@
 /* ---- items of a list ----------------------------------------------------------- */
 
 /* An item that is no plain int may run code, which may change the list. */
-static bool item_at(PyObject *list, Py_ssize_t i, const char *name,
-                    uint64_t *out)
+static bool odd_item_at(PyObject *list, Py_ssize_t i, const char *name,
+                        uint64_t *out)
 {
     if (i >= PySequence_Fast_GET_SIZE(list)) {
         PyErr_Format(PyExc_RuntimeError, "%s: changed while it was read", name);
@@ -17,6 +17,22 @@ static bool item_at(PyObject *list, Py_ssize_t i, const char *name,
     bool is_read = mcp_args_u64(item, name, out);
     Py_DECREF(item);
     return is_read;
+}
+
+static inline bool item_at(PyObject *list, Py_ssize_t i, const char *name,
+                           uint64_t *out)
+{
+    if (i < PySequence_Fast_GET_SIZE(list)) {
+        PyObject *item = PySequence_Fast_GET_ITEM(list, i);
+        if (PyLong_CheckExact(item)) {
+            *out = PyLong_AsUnsignedLongLong(item);
+            if (*out != UINT64_MAX) {
+                return true;
+            }
+            PyErr_Clear(); /* told below, by name */
+        }
+    }
+    return odd_item_at(list, i, name, out);
 }
 
 static bool from_list(struct mcp_args *args, PyObject *list, const char *name,
@@ -96,13 +112,32 @@ static bool load(const void *data, Py_ssize_t size, enum number_kind kind,
     return kind == NUMBER_UNSIGNED || (*out >> (8 * size - 1)) == 0;
 }
 
-static bool load_row(const Py_buffer *view, const char *data, size_t count,
-                     Py_ssize_t stride, uint64_t *at, const char *name)
+/* Of an array: what its items are. */
+static bool kind_in(const Py_buffer *view, const char *name,
+                    enum number_kind *kind_out)
 {
-    enum number_kind kind = kind_of(view->format);
-    if (kind == NUMBER_NONE) {
+    *kind_out = kind_of(view->format);
+    if (*kind_out == NUMBER_NONE) {
         PyErr_Format(PyExc_TypeError, "%s: not an array of integers", name);
-        return false;
+    }
+    return *kind_out != NUMBER_NONE;
+}
+
+/* Items one after the other, which are what is wanted: copied at once. */
+static bool is_plain(const Py_buffer *view, enum number_kind kind,
+                     Py_ssize_t stride)
+{
+    return kind == NUMBER_UNSIGNED && view->itemsize == sizeof(uint64_t) &&
+           stride == (Py_ssize_t)sizeof(uint64_t);
+}
+
+static bool load_row(const Py_buffer *view, enum number_kind kind,
+                     const char *data, size_t count, Py_ssize_t stride,
+                     uint64_t *at, const char *name)
+{
+    if (is_plain(view, kind, stride)) {
+        memcpy(at, data, count * sizeof *at);
+        return true;
     }
     for (size_t i = 0; i < count; i++) {
         if (!load(data + (Py_ssize_t)i * stride, view->itemsize, kind,
@@ -138,10 +173,12 @@ static bool view_of(PyObject *object, int dimensions, Py_buffer *view)
 static bool from_view(struct mcp_args *args, const Py_buffer *view,
                       const char *name, struct mcp_ints *out)
 {
+    enum number_kind kind = NUMBER_NONE;
     size_t count = (size_t)view->shape[0];
     uint64_t *at = mcp_args_alloc(args, count, sizeof *at);
     *out = (struct mcp_ints){.at = at, .count = count};
-    return at && load_row(view, view->buf, count, view->strides[0], at, name);
+    return at && kind_in(view, name, &kind) &&
+           load_row(view, kind, view->buf, count, view->strides[0], at, name);
 }
 
 /* ---- one row --------------------------------------------------------------------- */
@@ -173,14 +210,16 @@ static bool rows_of_view(struct mcp_args *args, const Py_buffer *view,
     uint64_t *at = width > 0 && count > (SIZE_MAX / 16) / width
                        ? NULL
                        : mcp_args_alloc(args, count * width, sizeof *at);
-    if (!rows || !at) {
+    enum number_kind kind = NUMBER_NONE;
+    if (!rows || !at || !kind_in(view, name, &kind)) {
         return false;
     }
     for (size_t i = 0; i < count; i++) {
         const char *data =
             (const char *)view->buf + (Py_ssize_t)i * view->strides[0];
         rows[i] = (struct mcp_ints){.at = at + i * width, .count = width};
-        if (!load_row(view, data, width, view->strides[1], rows[i].at, name)) {
+        if (!load_row(view, kind, data, width, view->strides[1], rows[i].at,
+                      name)) {
             return false;
         }
     }
