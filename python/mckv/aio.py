@@ -81,11 +81,12 @@ class AsyncStore:
         return loop
 
     def _drain(self):
+        is_over = self._queue.is_over  # asked first: what is taken after its end is all that there was
         for operation in self._queue.poll():
             future = self._waiting.pop(operation)
             if not future.done():
                 future.set_result(operation.results)
-        if self._loop is not None and self._queue.is_over:
+        if self._loop is not None and is_over:
             self._loop.remove_reader(self._queue.fileno())
             self._loop = None
 

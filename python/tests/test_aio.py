@@ -92,6 +92,49 @@ def test_whoever_closes_answers_those_who_wait(master, what):
     assert store.close() == 0
 
 
+def test_an_end_between_taking_and_asking_for_it_loses_nobody():
+    """Another thread closes the store right after the loop has looked, and found nothing."""
+    class Operation:
+        results = [7]
+
+    class Queue:
+        is_over, polls = False, 0
+
+        def __init__(self):
+            self.operation, (self.end, self.other) = Operation(), os.pipe()
+            os.write(self.other, b"1")
+
+        def fileno(self):
+            return self.end
+
+        def submit(self, *_):
+            return self.operation
+
+        def poll(self):
+            self.polls += 1
+            if self.polls == 1:
+                self.is_over = True
+                return []
+            return [self.operation]
+
+        def close(self):
+            os.close(self.end)
+            os.close(self.other)
+
+    class Store:
+        def _open_queue(self, _):
+            return Queue()
+
+    async def work():
+        pages = AsyncStore(Store())
+        task = asyncio.create_task(pages.batch_get_into(["a"], [1], [7]))
+        done, _ = await asyncio.wait([task], timeout=5)
+        assert done, "nobody answered"
+        assert task.result() == [7]
+
+    asyncio.run(work())
+
+
 def test_queues_that_nobody_closes_leave_nothing(store):
     memory = Memory(store, MIB)
 
