@@ -2,7 +2,7 @@
 """The examples of the API document that users of mooncake.store start from, written anew.
 
 Changed in each: addresses are those of the test's master, sizes are smaller, and what is printed is
-asserted. Where an example leaves something undefined it is supplied: docs/python.md has the list.
+asserted. Where an example leaves something undefined it is supplied: python/README.md has the list.
 """
 import ctypes
 import json
