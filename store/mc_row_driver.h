@@ -125,14 +125,39 @@ mc_row_driver_open(struct mc_client *client,
                    const struct mc_row_driver_opts *opts,
                    struct mc_row_driver **driver_out);
 
-/* Reads options from a YAML or JSON file with one section:
+/* What a file says: of a driver, of the client that it stands on, of its keys. Texts
+ * stand in the struct itself, which is not to be copied. */
+#define MC_ROW_TEXT_SIZE 512
+#define MC_ROW_TEXT_COUNT 7
+struct mc_row_file {
+    struct mc_row_driver_opts driver;
+    struct mc_client_opts client; /* for mc_client_open; texts borrowed */
+    bool has_client;              /* the file has that section */
+    const char *device_name;      /* of others; tcp and shm have none */
+    const char *key_prefix;       /* NULL: not named. For who makes the keys: a
+                                     driver puts nothing before them */
+    char texts[MC_ROW_TEXT_COUNT][MC_ROW_TEXT_SIZE];
+};
+
+/* Reads a YAML or JSON file of at most 64 KiB with up to three sections:
  *     row_driver: {workers: 8, rows_per_call: 256, bytes_per_call: 134217728}
- * Members are those of the options that are numbers; what is not named stays as
- * it is in opts. problem_out (may be NULL) gets one line, "path:line: what", for
- * an error, else "". Errors, nothing is changed then: MC_ERR_FILE_NOT_FOUND,
- * MC_ERR_FILE_OPEN_FAIL, MC_ERR_FILE_READ_FAIL, MC_ERR_INVALID_PARAMS (not
- * readable as such; an unknown name, which is told; a name twice; not a number; a
- * number out of range), MC_ERR_NOMEM. */
+ *     client: {master_server_address: "10.0.0.1:50051", local_hostname: node7,
+ *              global_segment_size: 4gb, local_buffer_size: 16mb}
+ *     blob: {key_prefix: "llama/"}
+ * Members of the first are those of the options that are numbers; of the second
+ * also metadata_server, protocol, device_name, tenant_id; sizes are bytes, or have
+ * a unit of 1024. What is not named stays as it is in file. problem_out (may be
+ * NULL) gets one line, "path:line: what", for an error, else "". Errors, nothing
+ * is changed then: MC_ERR_FILE_NOT_FOUND, MC_ERR_FILE_OPEN_FAIL,
+ * MC_ERR_FILE_READ_FAIL, MC_ERR_INVALID_PARAMS (not readable as such; an unknown
+ * name, which is told; a name twice; another type; a number out of range, a text
+ * of more than 511 bytes; a client without master), MC_ERR_NOMEM. */
+MC_CHECK_RESULT enum mc_err mc_row_driver_file(const char *path,
+                                               struct mc_row_file *file,
+                                               char *problem_out,
+                                               size_t problem_size);
+
+/* The same, for the options alone; the rest is checked and not kept. */
 MC_CHECK_RESULT enum mc_err
 mc_row_driver_config(const char *path, struct mc_row_driver_opts *opts,
                      char *problem_out, size_t problem_size);

@@ -1,46 +1,71 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* row_config.c - options of a row driver from a file. The one door to libyaml,
- * which reads JSON as well and knows the line of everything in it.
+/* row_config.c - a row driver's file: its options, the client that it stands on, the
+ * prefix of its keys. The one door to libyaml, which reads JSON as well and knows
+ * the line of everything in it.
  */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <yaml.h>
 
 #include "mc_row_driver.h"
 #include "mci_alloc.h"
 
 #define CONFIG_BYTES_MAX 65536
-#define SECTION "row_driver"
 
 struct config {
     const char *path;
-    struct mc_row_driver_opts opts;
+    struct mc_row_file file;
     char *problem;
     size_t problem_size;
     yaml_document_t document;
-    unsigned seen; /* members, a bit each */
+    const char *section; /* that is being read */
+    unsigned seen;       /* members, then sections, a bit each */
 };
 
+enum kind { KIND_U32, KIND_U64, KIND_SIZE, KIND_TEXT };
+
+static const char *const sections[] = {"row_driver", "client", "blob"};
+#define SECTION_COUNT (sizeof sections / sizeof sections[0])
+
 static const struct member {
+    const char *section;
     const char *name;
     size_t offset;
-    bool is_wide; /* uint64_t, else uint32_t */
-    uint64_t max;
+    enum kind kind;
+    uint64_t max; /* of numbers; of a text: which of the texts it is */
 } members[] = {
-#define MEMBER(name, is_wide, max)                                     \
-    {                                                                  \
-#name, offsetof(struct mc_row_driver_opts, name), is_wide, max \
+#define OPTION(name, kind, max)                                               \
+    {                                                                         \
+        "row_driver", #name, offsetof(struct mc_row_file, driver.name), kind, \
+            max                                                               \
     }
-    MEMBER(workers, false, MC_ROW_WORKERS_MAX),
-    MEMBER(rows_per_call, false, MC_ROWS_MAX),
-    MEMBER(bytes_per_call, true, MC_OBJECT_SIZE_MAX),
-    MEMBER(rows_max, false, MC_ROW_QUEUE_MAX),
-    MEMBER(timeout_ms, false, UINT32_MAX),
-    MEMBER(close_ms, false, UINT32_MAX),
-    MEMBER(replicas, false, MC_ROW_REPLICAS_MAX),
-#undef MEMBER
+    OPTION(workers, KIND_U32, MC_ROW_WORKERS_MAX),
+    OPTION(rows_per_call, KIND_U32, MC_ROWS_MAX),
+    OPTION(bytes_per_call, KIND_U64, MC_OBJECT_SIZE_MAX),
+    OPTION(rows_max, KIND_U32, MC_ROW_QUEUE_MAX),
+    OPTION(timeout_ms, KIND_U32, UINT32_MAX),
+    OPTION(close_ms, KIND_U32, UINT32_MAX),
+    OPTION(replicas, KIND_U32, MC_ROW_REPLICAS_MAX),
+#undef OPTION
+#define SETTING(name, field, kind, max)                                        \
+    {                                                                          \
+        "client", #name, offsetof(struct mc_row_file, client.field), kind, max \
+    }
+    SETTING(master_server_address, master, KIND_TEXT, 0),
+    SETTING(local_hostname, local_hostname, KIND_TEXT, 1),
+    SETTING(metadata_server, metadata_server, KIND_TEXT, 2),
+    SETTING(protocol, protocol, KIND_TEXT, 3),
+    SETTING(tenant_id, tenant, KIND_TEXT, 4),
+    SETTING(global_segment_size, segment_bytes, KIND_SIZE, INT64_MAX),
+    SETTING(local_buffer_size, local_buffer_bytes, KIND_SIZE, INT64_MAX),
+#undef SETTING
+    {"client", "device_name", offsetof(struct mc_row_file, device_name),
+     KIND_TEXT, 5},
+    {"blob", "key_prefix", offsetof(struct mc_row_file, key_prefix), KIND_TEXT,
+     6},
 };
 #define MEMBER_COUNT (sizeof members / sizeof members[0])
 
@@ -105,55 +130,117 @@ static bool read_number(const yaml_node_t *node, uint64_t *number_out)
     return true;
 }
 
-static const struct member *member_named(const char *name)
+/* A whole number of bytes, as is or with a unit: "4gb", "16 MB", 1048576. */
+static bool read_size(const yaml_node_t *node, uint64_t *number_out)
+{
+    static const char units[] = "bkmgt";
+    const char *text = text_of(node);
+    uint64_t number = 0;
+    size_t digits = text ? strspn(text, "0123456789") : 0;
+    if (digits == 0 || digits > 18) {
+        return false;
+    }
+    for (size_t i = 0; i < digits; i++) {
+        number = number * 10 + (uint64_t)(text[i] - '0');
+    }
+    text += digits + strspn(text + digits, " ");
+    for (unsigned i = 0; *text && i < sizeof units - 1; i++) {
+        const char whole[] = {units[i], i > 0 ? 'b' : '\0', '\0'};
+        const char alone[] = {units[i], '\0'};
+        if (strcasecmp(text, whole) == 0 || strcasecmp(text, alone) == 0) {
+            *number_out = number > UINT64_MAX >> (10 * i) ? UINT64_MAX
+                                                          : number << (10 * i);
+            return true;
+        }
+    }
+    *number_out = number;
+    return *text == '\0';
+}
+
+static const struct member *member_named(const char *section, const char *name)
 {
     for (size_t i = 0; i < MEMBER_COUNT; i++) {
-        if (strcmp(members[i].name, name) == 0) {
+        if (strcmp(members[i].section, section) == 0 &&
+            strcmp(members[i].name, name) == 0) {
             return &members[i];
         }
     }
     return NULL;
 }
 
-static void set(struct config *config, const struct member *member,
-                uint64_t number)
+static void set_number(struct config *config, const struct member *member,
+                       uint64_t number)
 {
-    uint8_t *to = (uint8_t *)&config->opts + member->offset;
+    uint8_t *to = (uint8_t *)&config->file + member->offset;
     uint32_t narrow = (uint32_t)number;
-    if (member->is_wide) {
-        memcpy(to, &number, sizeof number);
-    } else {
-        memcpy(to, &narrow, sizeof narrow);
+    if (member->kind == KIND_SIZE && number == 0) {
+        number = MC_NONE; /* none, where 0 is the default */
     }
+    if (member->kind == KIND_U32) {
+        memcpy(to, &narrow, sizeof narrow);
+    } else {
+        memcpy(to, &number, sizeof number);
+    }
+}
+
+static enum mc_err read_text_member(struct config *config,
+                                    const struct member *member,
+                                    const yaml_node_t *value)
+{
+    const char *text = text_of(value);
+    size_t len = text ? value->data.scalar.length : 0;
+    if (!text || strlen(text) != len) {
+        return fail(config, MC_ERR_INVALID_PARAMS, line_of(value),
+                    "%s.%s: is not a text", member->section, member->name);
+    }
+    if (len >= MC_ROW_TEXT_SIZE) {
+        return fail(config, MC_ERR_INVALID_PARAMS, line_of(value),
+                    "%s.%s: is over %d bytes", member->section, member->name,
+                    MC_ROW_TEXT_SIZE - 1);
+    }
+    memcpy(config->file.texts[member->max], text, len + 1);
+    return MC_OK;
+}
+
+static enum mc_err read_number_member(struct config *config,
+                                      const struct member *member,
+                                      const yaml_node_t *value)
+{
+    bool is_size = member->kind == KIND_SIZE;
+    uint64_t number = 0;
+    if (!(is_size ? read_size : read_number)(value, &number)) {
+        return fail(config, MC_ERR_INVALID_PARAMS, line_of(value),
+                    "%s.%s: is not a %s", member->section, member->name,
+                    is_size ? "size" : "whole number");
+    }
+    if (number > member->max) {
+        return fail(config, MC_ERR_INVALID_PARAMS, line_of(value),
+                    "%s.%s: %s is over %ju", member->section, member->name,
+                    text_of(value), (uintmax_t)member->max);
+    }
+    set_number(config, member, number);
+    return MC_OK;
 }
 
 static enum mc_err read_member(struct config *config, const yaml_node_t *name,
                                const yaml_node_t *value)
 {
     const char *text = text_of(name);
-    const struct member *member = text ? member_named(text) : NULL;
-    uint64_t number = 0;
+    const struct member *member =
+        text ? member_named(config->section, text) : NULL;
     if (!member) {
         return fail(config, MC_ERR_INVALID_PARAMS, line_of(name),
-                    SECTION ".%s: unknown name", text ? text : "?");
+                    "%s.%s: unknown name", config->section, text ? text : "?");
     }
     unsigned bit = 1U << (member - members);
     if (config->seen & bit) {
         return fail(config, MC_ERR_INVALID_PARAMS, line_of(name),
-                    SECTION ".%s: named twice", text);
+                    "%s.%s: named twice", config->section, text);
     }
     config->seen |= bit;
-    if (!read_number(value, &number)) {
-        return fail(config, MC_ERR_INVALID_PARAMS, line_of(value),
-                    SECTION ".%s: is not a whole number", text);
-    }
-    if (number > member->max) {
-        return fail(config, MC_ERR_INVALID_PARAMS, line_of(value),
-                    SECTION ".%s: %s is over %ju", text, text_of(value),
-                    (uintmax_t)member->max);
-    }
-    set(config, member, number);
-    return MC_OK;
+    return member->kind == KIND_TEXT
+               ? read_text_member(config, member, value)
+               : read_number_member(config, member, value);
 }
 
 /* ---- the document ---------------------------------------------------------------- */
@@ -180,18 +267,28 @@ static bool is_nothing(const yaml_node_t *node)
            node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
 }
 
+static size_t section_named(const char *name)
+{
+    size_t i = 0;
+    while (i < SECTION_COUNT && (!name || strcmp(sections[i], name) != 0)) {
+        i++;
+    }
+    return i;
+}
+
 static enum mc_err read_section(struct config *config, const yaml_node_t *name,
                                 const yaml_node_t *value)
 {
-    const unsigned bit = 1U << MEMBER_COUNT;
     const char *text = text_of(name);
-    if (!text || strcmp(text, SECTION) != 0) {
+    size_t number = section_named(text);
+    if (number == SECTION_COUNT) {
         return fail(config, MC_ERR_INVALID_PARAMS, line_of(name),
                     "%s: unknown name", text ? text : "?");
     }
+    const unsigned bit = 1U << (MEMBER_COUNT + number);
     if (config->seen & bit) {
         return fail(config, MC_ERR_INVALID_PARAMS, line_of(name),
-                    SECTION ": named twice");
+                    "%s: named twice", text);
     }
     config->seen |= bit;
     if (is_nothing(value)) {
@@ -199,9 +296,18 @@ static enum mc_err read_section(struct config *config, const yaml_node_t *name,
     }
     if (value->type != YAML_MAPPING_NODE) {
         return fail(config, MC_ERR_INVALID_PARAMS, line_of(value),
-                    SECTION ": is not a mapping");
+                    "%s: is not a mapping", text);
     }
-    return each_pair(config, value, read_member);
+    config->section = sections[number];
+    enum mc_err err = each_pair(config, value, read_member);
+    if (err == MC_OK && strcmp(text, "client") == 0) {
+        config->file.has_client = true;
+        if (config->file.texts[0][0] == '\0') {
+            err = fail(config, MC_ERR_INVALID_PARAMS, line_of(name),
+                       "client.master_server_address: is missing");
+        }
+    }
+    return err;
 }
 
 static enum mc_err read_document(struct config *config)
@@ -289,23 +395,51 @@ static enum mc_err read_file(struct config *config)
     return err;
 }
 
-enum mc_err mc_row_driver_config(const char *path,
-                                 struct mc_row_driver_opts *opts,
-                                 char *problem_out, size_t problem_size)
+/* Its texts, where they are to stay. */
+static void take_file(const struct config *config, struct mc_row_file *file)
+{
+    *file = config->file;
+    for (size_t i = 0; i < MEMBER_COUNT; i++) {
+        if (members[i].kind == KIND_TEXT && config->seen & 1U << i) {
+            const char *text = file->texts[members[i].max];
+            memcpy((uint8_t *)file + members[i].offset, &text, sizeof text);
+        }
+    }
+}
+
+enum mc_err mc_row_driver_file(const char *path, struct mc_row_file *file,
+                               char *problem_out, size_t problem_size)
 {
     if (problem_out && problem_size > 0) {
         problem_out[0] = '\0';
     }
-    if (!path || !opts) {
+    if (!path || !file) {
         return MC_ERR_INVALID_PARAMS;
     }
     struct config config = {.path = path,
-                            .opts = *opts,
+                            .file = *file,
                             .problem = problem_out,
                             .problem_size = problem_size};
+    config.file.texts[0][0] = '\0';
     enum mc_err err = read_file(&config);
     if (err == MC_OK) {
-        *opts = config.opts;
+        take_file(&config, file);
+    }
+    return err;
+}
+
+enum mc_err mc_row_driver_config(const char *path,
+                                 struct mc_row_driver_opts *opts,
+                                 char *problem_out, size_t problem_size)
+{
+    struct mc_row_file file = {.has_client = false};
+    if (opts) {
+        file.driver = *opts;
+    }
+    enum mc_err err = mc_row_driver_file(path, opts ? &file : NULL, problem_out,
+                                         problem_size);
+    if (err == MC_OK) {
+        *opts = file.driver;
     }
     return err;
 }

@@ -85,6 +85,114 @@ START_TEST(what_says_nothing_changes_nothing)
 }
 END_TEST
 
+START_TEST(a_file_says_all_that_a_driver_needs)
+{
+    static const char text[] = "client:\n"
+                               "  master_server_address: 10.0.0.1:50051\n"
+                               "  local_hostname: \"node7:0\"\n"
+                               "  metadata_server: P2PHANDSHAKE\n"
+                               "  global_segment_size: 4gb\n"
+                               "  local_buffer_size: \"16 MB\"\n"
+                               "  protocol: tcp\n"
+                               "  device_name:\n"
+                               "  tenant_id: default\n"
+                               "blob: {key_prefix: llama/}\n"
+                               "row_driver: {workers: 8}\n";
+    struct mc_row_file file = {.driver = {.rows_max = 7}};
+    write_file(text, strlen(text));
+    ck_assert_int_eq(mc_row_driver_file(path, &file, problem, sizeof problem),
+                     MC_OK);
+    ck_assert(file.has_client);
+    ck_assert_str_eq(file.client.master, "10.0.0.1:50051");
+    ck_assert_str_eq(file.client.local_hostname, "node7:0");
+    ck_assert_str_eq(file.client.metadata_server, "P2PHANDSHAKE");
+    ck_assert_str_eq(file.client.protocol, "tcp");
+    ck_assert_str_eq(file.client.tenant, "default");
+    ck_assert_uint_eq(file.client.segment_bytes, UINT64_C(4) << 30);
+    ck_assert_uint_eq(file.client.local_buffer_bytes, 16 << 20);
+    ck_assert_str_eq(file.device_name, "");
+    ck_assert_str_eq(file.key_prefix, "llama/");
+    ck_assert_uint_eq(file.driver.workers, 8);
+    ck_assert_uint_eq(file.driver.rows_max, 7);
+    /* Whoever wants the options alone may have the same file. */
+    struct mc_row_driver_opts opts = {.rows_max = 9};
+    ck_assert_int_eq(read_text(text, &opts), MC_OK);
+    ck_assert_uint_eq(opts.workers, 8);
+    ck_assert_uint_eq(opts.rows_max, 9);
+}
+END_TEST
+
+START_TEST(what_is_not_named_stays)
+{
+    struct mc_row_file file = {.client = {.tenant = "t", .segment_bytes = 5},
+                               .key_prefix = "mine/"};
+    const char text[] = "client:\n  master_server_address: a:1\n"
+                        "  local_buffer_size: 0\n";
+    write_file(text, strlen(text));
+    ck_assert_int_eq(mc_row_driver_file(path, &file, NULL, 0), MC_OK);
+    ck_assert_str_eq(file.client.master, "a:1");
+    ck_assert_str_eq(file.client.tenant, "t");
+    ck_assert_uint_eq(file.client.segment_bytes, 5);
+    ck_assert_uint_eq(file.client.local_buffer_bytes, MC_NONE);
+    ck_assert_str_eq(file.key_prefix, "mine/");
+    /* One that is refused changes nothing. */
+    write_file("blob: {key_prefix: b}\nx: 1\n", 26);
+    ck_assert_int_eq(mc_row_driver_file(path, &file, NULL, 0),
+                     MC_ERR_INVALID_PARAMS);
+    ck_assert_str_eq(file.key_prefix, "mine/");
+    ck_assert_str_eq(file.client.master, "a:1");
+    ck_assert_int_eq(mc_row_driver_file(path, NULL, NULL, 0),
+                     MC_ERR_INVALID_PARAMS);
+}
+END_TEST
+
+START_TEST(a_size_has_a_unit_or_none)
+{
+    static const struct {
+        const char *text;
+        uint64_t bytes;
+    } rows[] = {{"1", 1},           {"7b", 7},
+                {"3k", 3072},       {"3KB", 3072},
+                {"2 mb", 2 << 20},  {"1M", 1 << 20},
+                {"5g", 5ULL << 30}, {"2tb", 2ULL << 40},
+                {"0", MC_NONE},     {"9223372036854775807b", 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct mc_row_file file = {.has_client = false};
+        char text[128];
+        int len = snprintf(text, sizeof text,
+                           "client: {master_server_address: 'a:1', "
+                           "global_segment_size: %s}",
+                           rows[i].text);
+        write_file(text, (size_t)len);
+        enum mc_err err =
+            mc_row_driver_file(path, &file, problem, sizeof problem);
+        ck_assert_int_eq(err,
+                         rows[i].bytes > 0 ? MC_OK : MC_ERR_INVALID_PARAMS);
+        ck_assert_msg(file.client.segment_bytes == rows[i].bytes, "%s",
+                      rows[i].text);
+    }
+}
+END_TEST
+
+START_TEST(a_text_has_an_end)
+{
+    char text[600] = "blob: {key_prefix: ";
+    struct mc_row_file file = {.has_client = false};
+    size_t head = strlen(text);
+    memset(text + head, 'a', 512);
+    memcpy(text + head + 512, "}", 2);
+    write_file(text, head + 513);
+    ck_assert_int_eq(mc_row_driver_file(path, &file, problem, sizeof problem),
+                     MC_ERR_INVALID_PARAMS);
+    ck_assert_ptr_nonnull(strstr(problem, "blob.key_prefix: is over 511 "));
+    memcpy(text + head + 511, "}", 2);
+    write_file(text, head + 512);
+    ck_assert_int_eq(mc_row_driver_file(path, &file, problem, sizeof problem),
+                     MC_OK);
+    ck_assert_uint_eq(strlen(file.key_prefix), 511);
+}
+END_TEST
+
 static const struct refusal {
     const char *text;
     unsigned line;
@@ -121,6 +229,31 @@ static const struct refusal {
     {"{\"row_driver\": {\n\"workers\":\n\"4\"}}", 3,
      "row_driver.workers: is not a whole number"},
     {"row_driver: 4\n", 1, "row_driver: is not a mapping"},
+    {"client:\n  master: x:1\n", 2, "client.master: unknown name"},
+    {"client:\n  workers: 4\n", 2, "client.workers: unknown name"},
+    {"row_driver:\n  key_prefix: a\n", 2,
+     "row_driver.key_prefix: unknown name"},
+    {"\nclient:\n  protocol: tcp\n", 2,
+     "client.master_server_address: is missing"},
+    {"client:\n  master_server_address: [x]\n", 2,
+     "client.master_server_address: is not a text"},
+    {"client:\n  master_server_address: \"a\\0b\"\n", 2,
+     "client.master_server_address: is not a text"},
+    {"client:\n  global_segment_size: 4xb\n", 2,
+     "client.global_segment_size: is not a size"},
+    {"client:\n  global_segment_size: gb\n", 2,
+     "client.global_segment_size: is not a size"},
+    {"client:\n  global_segment_size: 1.5gb\n", 2,
+     "client.global_segment_size: is not a size"},
+    {"client:\n  global_segment_size: -1\n", 2,
+     "client.global_segment_size: is not a size"},
+    {"client:\n  global_segment_size: 99999999tb\n", 2,
+     "client.global_segment_size: 99999999tb is over 9223372036854775807"},
+    {"client:\n  global_segment_size: 9999999999999999999\n", 2,
+     "client.global_segment_size: is not a size"},
+    {"client:\n  tenant_id: a\n  tenant_id: a\n", 3,
+     "client.tenant_id: named twice"},
+    {"blob: {key_prefix: a}\nblob: {}\n", 2, "blob: named twice"},
     {"\n- row_driver\n", 2, "is not a mapping"},
     {"{\"row_driver\": {\n\"workers\": 4}\n", 3, ""}, /* not closed */
     {"row_driver:\n  workers: 4\n workers: 5\n", 3, ""},
@@ -227,6 +360,10 @@ int main(void)
     tcase_add_test(tcase, yaml_and_json_say_the_same);
     tcase_add_test(tcase, every_member_goes_where_it_belongs);
     tcase_add_test(tcase, what_says_nothing_changes_nothing);
+    tcase_add_test(tcase, a_file_says_all_that_a_driver_needs);
+    tcase_add_test(tcase, what_is_not_named_stays);
+    tcase_add_test(tcase, a_size_has_a_unit_or_none);
+    tcase_add_test(tcase, a_text_has_an_end);
     tcase_add_loop_test(tcase, what_is_wrong_is_told_with_its_line, 0,
                         (int)(sizeof refusals / sizeof refusals[0]));
     tcase_add_test(tcase, a_file_that_cannot_be_read_is_told);

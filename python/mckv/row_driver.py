@@ -9,10 +9,16 @@ what blob backends of inference engines need. docs/row_driver.md has the contrac
             for state in operation.states():
                 ...            # state.status is READY, DECLINED, FAULT ...
 
-A driver stands on a client of its own. The file is YAML or JSON with the section
-``row_driver``: workers, rows_per_call, bytes_per_call, rows_max, timeout_ms,
-close_ms, replicas. Who the client is and where its master stands is said by
-``settings``, a MooncakeConfig, or else by the environment.
+A driver stands on a client of its own. The file is YAML or JSON with up to three
+sections:
+
+    row_driver: {workers: 8, rows_per_call: 256, bytes_per_call: 134217728}
+    client: {master_server_address: "10.0.0.1:50051", global_segment_size: 4gb}
+    blob: {key_prefix: "llama/"}
+
+``row_driver`` also has rows_max, timeout_ms, close_ms and replicas, ``client`` the
+other names of a MooncakeConfig. What is said in the call goes before the file;
+where neither says who the client is, the environment does.
 """
 from __future__ import annotations
 
@@ -34,6 +40,9 @@ RowReason = enum.IntEnum("RowReason", {name: i for i, (name, _, _) in enumerate(
 RowReason.__doc__ = "Why; each goes with one status."
 
 Span = Tuple[int, int, int]  # region, offset and length in bytes
+
+#: What a file need not say of its client.
+_CLIENT = {"local_hostname": "localhost", "metadata_server": "P2PHANDSHAKE"}
 
 _open: "weakref.WeakSet[RowDriver]" = weakref.WeakSet()
 
@@ -125,7 +134,7 @@ class RowDriver:
         settings: Optional[MooncakeConfig] = None,
         *,
         config: Optional[str] = None,
-        key_prefix: str = "",
+        key_prefix: Optional[str] = None,
         workers: int = 0,
         rows_per_call: int = 0,
         bytes_per_call: int = 0,
@@ -134,14 +143,20 @@ class RowDriver:
         close_ms: int = 0,
         replicas: int = 0,
     ):
-        given = settings if settings is not None else MooncakeConfig.load_from_env()
+        client, prefix = _rows.read_file(config) if config is not None else (None, None)
+        if settings is not None:
+            given = settings
+        elif client is not None:
+            given = MooncakeConfig._of({**_CLIENT, **client}, config)
+        else:
+            given = MooncakeConfig.load_from_env()
         tenant = "" if given.tenant_id == "default" else given.tenant_id
         self._inner = _rows.Driver(
             given.local_hostname, given.metadata_server, given.global_segment_size, given.local_buffer_size,
             given.protocol, given.master_server_address, tenant, config,
             workers, rows_per_call, bytes_per_call, rows_max, timeout_ms, close_ms, replicas,
         )
-        self.key_prefix = key_prefix
+        self.key_prefix = (prefix or "") if key_prefix is None else key_prefix
         self._numbers = itertools.count(1)
         self._operations: Dict[int, "weakref.ref[Operation]"] = {}
         self._forgotten: List[Any] = []
@@ -265,8 +280,10 @@ class RowDriver:
         self.close()
 
 
-def open_row_driver(config: str, settings: Optional[MooncakeConfig] = None, key_prefix: str = "") -> RowDriver:
-    """A driver with the options of a file, and a client of ``settings`` or the
-    environment. FileNotFoundError, OSError; ValueError with one line for a file that
-    is not right; RuntimeError: the master cannot be reached."""
+def open_row_driver(
+    config: str, settings: Optional[MooncakeConfig] = None, key_prefix: Optional[str] = None
+) -> RowDriver:
+    """A driver with the options of a file, on a client of ``settings``, of the file or
+    of the environment, in this order. FileNotFoundError, OSError; ValueError with one
+    line for a file that is not right; RuntimeError: the master cannot be reached."""
     return RowDriver(settings, config=config, key_prefix=key_prefix)

@@ -373,11 +373,81 @@ PyTypeObject mcp_rows_type = {
     .tp_methods = methods,
     .tp_weaklistoffset = offsetof(struct mcp_rows, weak_refs)};
 
+/* ---- the file ------------------------------------------------------------------------------ */
+
+/* False with an exception. Takes the reference. */
+static bool put(PyObject *dict, const char *name, PyObject *value)
+{
+    bool is_put = value && PyDict_SetItemString(dict, name, value) == 0;
+    Py_XDECREF(value);
+    return is_put;
+}
+
+static bool put_text(PyObject *dict, const char *name, const char *text)
+{
+    return !text || put(dict, name, PyUnicode_FromString(text));
+}
+
+static bool put_size(PyObject *dict, const char *name, uint64_t bytes)
+{
+    uint64_t number = bytes == MC_NONE ? 0 : bytes;
+    return bytes == 0 || put(dict, name, PyLong_FromUnsignedLongLong(number));
+}
+
+/* Names as a MooncakeConfig has them; those that the file names. */
+static PyObject *settings_of(const struct mc_row_file *file)
+{
+    const struct mc_client_opts *client = &file->client;
+    PyObject *dict = PyDict_New();
+    bool is_good =
+        dict && put_text(dict, "master_server_address", client->master) &&
+        put_text(dict, "local_hostname", client->local_hostname) &&
+        put_text(dict, "metadata_server", client->metadata_server) &&
+        put_text(dict, "protocol", client->protocol) &&
+        put_text(dict, "device_name", file->device_name) &&
+        put_text(dict, "tenant_id", client->tenant) &&
+        put_size(dict, "global_segment_size", client->segment_bytes) &&
+        put_size(dict, "local_buffer_size", client->local_buffer_bytes);
+    if (!is_good) {
+        Py_CLEAR(dict);
+    }
+    return dict;
+}
+
+/* (settings or None, prefix of keys or None). */
+static PyObject *read_file(PyObject *module, PyObject *args)
+{
+    struct mc_row_file file = {.has_client = false};
+    char problem[PROBLEM_MAX] = "";
+    const char *path = NULL;
+    enum mc_err err = MC_OK;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "s:read_file", &path)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS err =
+        mc_row_driver_file(path, &file, problem, sizeof problem);
+    Py_END_ALLOW_THREADS if (err != MC_OK)
+    {
+        return mcp_rows_fail(err, problem[0] != '\0' ? problem : path);
+    }
+    PyObject *settings = file.has_client ? settings_of(&file) : Py_None;
+    Py_XINCREF(file.has_client ? NULL : settings);
+    return settings ? Py_BuildValue("Nz", settings, file.key_prefix) : NULL;
+}
+
+static PyMethodDef functions[] = {
+    {"read_file", read_file, METH_VARARGS,
+     "read_file(path, /)\n--\n\n(settings, key_prefix) of a driver's file, "
+     "each None where it says nothing."},
+    {NULL, NULL, 0, NULL}};
+
 /* ---- the module ---------------------------------------------------------------------------- */
 
 static struct PyModuleDef module_def = {
     PyModuleDef_HEAD_INIT, .m_name = "mckv._rows",
-    .m_doc = "The row driver, as the library has it.", .m_size = -1};
+    .m_doc = "The row driver, as the library has it.", .m_size = -1,
+    .m_methods = functions};
 
 static bool add_type(PyObject *module, const char *name, PyTypeObject *type)
 {

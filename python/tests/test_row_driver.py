@@ -198,6 +198,28 @@ def test_its_file(tmp_path):
         open_row_driver(str(tmp_path / "none"), settings())
 
 
+def test_a_file_says_it_all(master, tmp_path, monkeypatch):
+    """The options, the client and the prefix of keys; what a call says goes before it."""
+    monkeypatch.delenv("MOONCAKE_CONFIG_PATH", raising=False)
+    monkeypatch.delenv("MOONCAKE_MASTER", raising=False)
+    path = tmp_path / "rows.yaml"
+    path.write_text(f"client:\n  master_server_address: {master.address}\n  local_hostname: 127.0.0.1\n"
+                    "  global_segment_size: 16mb\n  local_buffer_size: 0\nblob: {key_prefix: rows/}\nrow_driver: {workers: 2}\n")
+    with open_row_driver(str(path)) as driver:
+        assert driver.key_prefix == "rows/"
+        assert done(driver.put(["k"], rows(region_of(driver, memory()), 1))) == [("READY", "MOVED")]
+        with RowDriver(config=str(path), key_prefix="") as other:
+            assert other.probe(["rows/k"])[0].status is RowStatus.READY
+        with open_row_driver(str(path), settings(), "mine/") as other:
+            assert other.key_prefix == "mine/" and other.probe(["rows/k"])[0].status is RowStatus.MISS
+    path.write_text("row_driver: {workers: 2}\n")
+    with pytest.raises(ValueError, match="MOONCAKE_MASTER"):
+        open_row_driver(str(path))
+    path.write_text("client: {local_hostname: a}\n")
+    with pytest.raises(ValueError, match="rows.yaml:1: client.master_server_address: is missing"):
+        open_row_driver(str(path))
+
+
 def test_settings_of_the_environment(master, monkeypatch):
     monkeypatch.delenv("MOONCAKE_CONFIG_PATH", raising=False)
     monkeypatch.setenv("MOONCAKE_MASTER", master.address)
