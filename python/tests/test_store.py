@@ -307,4 +307,4 @@ def test_4096_rows_are_converted_in_under_a_millisecond():
     column = numpy.array(numbers, dtype=numpy.uint64).reshape(-1, 1)
     rows = [[number] for number in numbers]
     assert best_of(column, column, column) < 1e-3
-    assert best_of(rows, rows, rows) < 3e-3  # three lists of 4 096 lists each
+    assert best_of(rows, rows, rows) < 1e-3  # three lists of 4 096 lists each
