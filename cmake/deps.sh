@@ -8,7 +8,7 @@ libmsgpack-dev libutf8proc-dev libxxhash-dev libjson-c-dev libpcre2-dev
 libssl-dev libcurl4-openssl-dev libmicrohttpd-dev libyaml-dev"
 
 mc_deps_test="check libsubunit-dev python3 python3-zmq python3-msgpack
-python3-dev python3-pytest python3-numpy curl openssl iproute2"
+python3-dev python3-pip python3-pytest python3-numpy curl openssl iproute2"
 
 # Peers that come from the distribution.
 mc_deps_bench="redis-server memcached"

@@ -37,3 +37,28 @@ foreach(path ${rooms})
   string(REGEX REPLACE "^test_" "" room "${room}")
   test_python(${room})
 endforeach()
+
+# The wheel, from this source alone, in an environment of its own; what is built
+# with a sanitizer cannot be loaded so. The options are those of this build, so
+# that a compiler cache has met most of it.
+if(MC_SANITIZE)
+  return()
+endif()
+execute_process(COMMAND "${MC_PYTHON_OF_PACKAGE}" -c
+  "import pip, setuptools, wheel, venv" RESULT_VARIABLE status ERROR_QUIET)
+if(NOT status EQUAL 0)
+  message(WARNING "no pip, setuptools and wheel for ${MC_PYTHON_OF_PACKAGE}: "
+    "the test of the wheel is left out")
+  return()
+endif()
+set(wheel_options -DMC_WERROR=${MC_WERROR}
+  -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER})
+if(CMAKE_C_COMPILER_LAUNCHER)
+  list(APPEND wheel_options
+    -DCMAKE_C_COMPILER_LAUNCHER=${CMAKE_C_COMPILER_LAUNCHER})
+endif()
+add_test(NAME python.wheel COMMAND
+  "${PROJECT_SOURCE_DIR}/python/tests/wheel.sh" "${MC_PYTHON_OF_PACKAGE}"
+  "${PROJECT_BINARY_DIR}/wheel" ${wheel_options})
+set_tests_properties(python.wheel PROPERTIES TIMEOUT 600
+  ENVIRONMENT "CCACHE_NOHASHDIR=1")
