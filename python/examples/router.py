@@ -57,7 +57,7 @@ def run(requests, count, room, choose):
         chain = request["hash_ids"][:room]
         choose(index, workers, chain, number).serve(chain, request["session_id"])
         index.observe(request["session_id"], chain)
-    return sum(worker.load for worker in workers), index
+    return [worker.load for worker in workers], index
 
 
 def main():
@@ -71,9 +71,9 @@ def main():
     total = sum(len(request["hash_ids"][: args.blocks]) for request in requests)
     in_turn, _ = run(requests, args.workers, args.blocks, lambda _, workers, __, number: workers[number % len(workers)])
     routed, index = run(requests, args.workers, args.blocks, lambda index, workers, chain, _: longest_prefix(index, workers, chain))
-    print(f"requests {len(requests)} blocks {total} workers {args.workers}")
-    print(f"in turn: computed {in_turn} ({in_turn / total:.1%})")
-    print(f"by prefix: computed {routed} ({routed / total:.1%}); index nodes {index.stats()['nodes']}")
+    print(f"requests {len(requests)} blocks {total} workers {args.workers} index nodes {index.stats()['nodes']}")
+    for name, loads in (("in turn", in_turn), ("by prefix", routed)):
+        print(f"{name}: computed {sum(loads)} ({sum(loads) / total:.1%}), the busiest worker {max(loads)}")
 
 
 if __name__ == "__main__":
