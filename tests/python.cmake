@@ -45,7 +45,7 @@ if(MC_SANITIZE)
   return()
 endif()
 execute_process(COMMAND "${MC_PYTHON_OF_PACKAGE}" -c
-  "import pip, setuptools, wheel, venv" RESULT_VARIABLE status ERROR_QUIET)
+  "import setuptools, wheel, venv, pip" RESULT_VARIABLE status ERROR_QUIET)
 if(NOT status EQUAL 0)
   message(WARNING "no pip, setuptools and wheel for ${MC_PYTHON_OF_PACKAGE}: "
     "the test of the wheel is left out")
