@@ -11,7 +11,7 @@ foreach(room coverage work_queue work_pool extent extent_claim numbers segment r
     row_outcome slots control_job http)
   mc_test(store ${room} LINK ${store_parts})
 endforeach()
-foreach(proof events goings gone leases named attempts evict pins log meanwhile model spent
+foreach(proof events goings gone goes leases named attempts evict pins log meanwhile model spent
     doubt quota place snapshot)
   mc_test(store store_${proof} SOURCES ${store_rig} LINK ${store_parts})
 endforeach()
