@@ -4,11 +4,14 @@
  * Lanes know no tenants, so a shard's lanes are walked from the oldest on for
  * some copies of this one, and then those are evicted; the next call goes on
  * with the next shard. So the order of last use is kept within a shard only, and
- * a walk under a shard lock is bounded.
+ * a walk under a shard lock is bounded. What is gone with its owner and still
+ * charged goes before anything that somebody could read.
  */
 #include "evict.h"
+#include "media.h"
 #include "quota.h"
 #include "space.h"
+#include "version.h"
 
 #define FOUND_MAX 8
 #define WALK_MAX 1024 /* copies of others that are passed over in one lane */
@@ -61,6 +64,117 @@ static void look_in_shard(struct hunt *hunt, struct mci_shard *shard,
     }
     mci_shard_unlock(shard);
 }
+
+/* ---- what is gone --------------------------------------------------------- */
+
+/* Nobody has it any more, so no lease and no pin keeps it. */
+static void look_in_gone(struct hunt *hunt, struct mci_shard *shard)
+{
+    uint32_t spaces = atomic_load(&hunt->master->space_count);
+    hunt->count = 0;
+    mci_shard_lock(shard);
+    for (uint32_t slot = 0; slot < spaces && hunt->count < FOUND_MAX; slot++) {
+        for (unsigned kind = 0; kind < MCI_LANE_KINDS; kind++) {
+            if (atomic_load(&mci_space_at(hunt->master, slot)->is_gone)) {
+                look_in_lane(hunt, shard, slot, (enum mci_lane_kind)kind);
+            }
+        }
+    }
+    mci_shard_unlock(shard);
+}
+
+/* Takes a version out if it still is what was found, and gone; the bytes that
+ * are charged no more. */
+static uint64_t oust_found(const struct hunt *hunt, struct mci_change *change,
+                           uint32_t index)
+{
+    const struct mci_record *record = mci_pool_at(&change->shard->pool, index);
+    struct mci_spot spot;
+    if (record->state != MCI_RECORD_READABLE ||
+        record->label->tenant != hunt->tenant) {
+        return 0;
+    }
+    mci_spot_of(hunt->master, record, &spot);
+    change->slot =
+        mci_table_find(&change->shard->table, &change->shard->pool, &spot);
+    if (mci_chain_gone(hunt->master, change->shard, change->slot) == 0) {
+        return 0; /* another copy is there */
+    }
+    uint64_t bytes = mci_version_copy_bytes(change->shard, index);
+    mci_version_oust(change);
+    return bytes;
+}
+
+static enum mc_err oust(const struct hunt *hunt,
+                        const struct mci_eviction *eviction, uint64_t ref,
+                        uint64_t *bytes_out)
+{
+    struct mci_leavings leavings;
+    uint32_t reserved = 0;
+    enum mc_err err =
+        mci_media_reserve(hunt->master, MC_MEDIUM_COUNT, eviction->cls,
+                          eviction->deadline_ns, &reserved);
+    if (err != MC_OK) {
+        return MC_ERR_RPC_TIMEOUT;
+    }
+    struct mci_change change = {.master = hunt->master,
+                                .shard = &hunt->master->shards[ref >> 32],
+                                .now_ns = eviction->now_ns,
+                                .reserved = &reserved,
+                                .leavings = &leavings};
+    mci_leavings_init(&leavings);
+    mci_shard_lock(change.shard);
+    *bytes_out = oust_found(hunt, &change, (uint32_t)ref);
+    mci_shard_unlock(change.shard);
+    mci_media_unreserve(hunt->master, reserved);
+    mci_leavings_clear(hunt->master, &leavings);
+    return MC_OK;
+}
+
+/* Some of what is gone in a shard; *more_out: there may be more. */
+static enum mc_err oust_some(struct hunt *hunt,
+                             const struct mci_eviction *eviction,
+                             struct mci_shard *shard, uint64_t *bytes_left,
+                             bool *more_out)
+{
+    bool is_any = false;
+    look_in_gone(hunt, shard);
+    for (uint32_t i = 0; i<hunt->count && * bytes_left> 0; i++) {
+        uint64_t bytes = 0;
+        enum mc_err err = oust(hunt, eviction, hunt->found[i].ref, &bytes);
+        if (err != MC_OK) {
+            return err;
+        }
+        is_any |= bytes > 0;
+        *bytes_left -= bytes < *bytes_left ? bytes : *bytes_left;
+    }
+    *more_out = is_any && hunt->count == FOUND_MAX;
+    return MC_OK;
+}
+
+static enum mc_err oust_round(struct hunt *hunt,
+                              const struct mci_eviction *eviction,
+                              uint64_t *bytes_left)
+{
+    struct mci_master *master = hunt->master;
+    struct mci_tenant *tenant = mci_tenant_at(master, hunt->tenant);
+    enum mc_err err = MC_OK;
+    for (uint32_t i = 0; i < master->shard_count; i++) {
+        uint32_t shard = atomic_fetch_add(&tenant->evict_turn, 1);
+        bool more = true;
+        while (more && *bytes_left > 0 && err == MC_OK) {
+            err = oust_some(hunt, eviction,
+                            &master->shards[shard & (master->shard_count - 1)],
+                            bytes_left, &more);
+        }
+        if (*bytes_left == 0 || err != MC_OK) {
+            break;
+        }
+    }
+    return err;
+}
+
+/* ---- what may go ---------------------------------------------------------- */
 
 static void give_back(void *ctx, struct mci_leavings *leavings)
 {
@@ -131,6 +245,9 @@ enum mc_err mci_evict_of_tenant(struct mci_master *master,
                                           .sink_ctx = master};
     unsigned last = with_asked ? MCI_LEVEL_ASKED_SOFT : MCI_LEVEL_SOFT;
     enum mc_err err = MC_OK;
+    if (atomic_load(&master->going) > 0) {
+        err = oust_round(&hunt, &eviction, &bytes);
+    }
     for (unsigned level = MCI_LEVEL_PLAIN;
          level <= last && bytes > 0 && err == MC_OK; level++) {
         err = evict_round(&hunt, &eviction, (enum mci_level)level, &bytes);

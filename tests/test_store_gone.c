@@ -441,6 +441,36 @@ START_TEST(its_bytes_are_not_charged_beside_the_new_ones)
 }
 END_TEST
 
+/* Others of the tenant have its quota at once, and lose nothing for it. */
+START_TEST(a_write_over_the_quota_takes_out_what_is_gone_first)
+{
+    const struct rig_opts opts = {.shards = 4,
+                                  .store = {.enable_multi_tenants = true}};
+    struct mci_quota quota;
+    open_with(&opts);
+    rig.tenant = mc_view_str("t");
+    ck_assert_int_eq(mci_master_quota_set(rig.master, rig.tenant, 192 * KIB),
+                     MC_OK);
+    ck_assert_int_eq(rig_put(&rig, "a", 64 * KIB), MC_OK);
+    ck_assert_int_eq(rig_put(&rig, "b", 64 * KIB), MC_OK);
+    ck_assert_int_eq(rig_get(&rig, "a", false).err, MC_OK); /* leases */
+    ck_assert_int_eq(rig_get(&rig, "b", false).err, MC_OK);
+    lend_other();
+    mci_master_segment_admit(rig.master, rig.segment, false);
+    ck_assert_int_eq(rig_put(&rig, "c", 64 * KIB), MC_OK);
+    mark(_i);
+    ck_assert_int_eq(rig_put(&rig, "d", 64 * KIB), MC_OK);
+    ck_assert_int_eq(rig_put(&rig, "e", 64 * KIB), MC_OK);
+    ck_assert_int_eq(rig_exist(&rig, "c"), 1);
+    ck_assert_int_eq(mci_master_quota_get(rig.master, rig.tenant, &quota),
+                     MC_OK);
+    ck_assert_uint_eq(quota.charged_bytes, 192 * KIB);
+    ck_assert_uint_eq(rig_stats(&rig).evicted_objects, 0);
+    (void)rig_events(&rig);
+    close_emptied(_i);
+}
+END_TEST
+
 START_TEST(its_place_among_the_keys_is_taken_anew)
 {
     const struct rig_opts opts = {.store = {.max_objects = 1}};
@@ -633,6 +663,8 @@ static TCase *changes(void)
                         WAYS);
     tcase_add_loop_test(tcase, its_bytes_are_not_charged_beside_the_new_ones, 0,
                         WAYS);
+    tcase_add_loop_test(
+        tcase, a_write_over_the_quota_takes_out_what_is_gone_first, 0, WAYS);
     tcase_add_loop_test(tcase, its_place_among_the_keys_is_taken_anew, 0, WAYS);
     tcase_add_loop_test(tcase, a_lease_on_it_is_over_and_stands_in_nobodys_way,
                         0, WAYS);
