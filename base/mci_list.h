@@ -44,6 +44,19 @@ static inline void mci_list_push_front(struct mci_link *head,
     mci_list_push_back(head->next, link);
 }
 
+/* Moves all of a list behind the end of another one. */
+static inline void mci_list_append(struct mci_link *head, struct mci_link *from)
+{
+    if (mci_list_is_empty(from)) {
+        return;
+    }
+    from->next->prev = head->prev;
+    head->prev->next = from->next;
+    from->prev->next = head;
+    head->prev = from->prev;
+    mci_list_init(from);
+}
+
 static inline void mci_list_remove(struct mci_link *link)
 {
     link->prev->next = link->next;

@@ -3,6 +3,7 @@
  * its entries in a list, so that clearing it does not look at others, and goes
  * with its last entry. Events of one scope come in runs, hence last_scope. */
 #include "mirror_parts.h"
+#include "mirror_past.h"
 
 #include <string.h>
 
@@ -18,6 +19,9 @@ enum mc_err mirror_create(uint64_t max_entries, uint64_t seed,
     }
     mci_list_init(&mirror->scopes);
     mci_list_init(&mirror->graves);
+    mci_list_init(&mirror->floors);
+    mci_list_init(&mirror->old_graves);
+    mci_list_init(&mirror->old_floors);
     mirror->names.seed = seed;
     mirror->seed = seed;
     mirror->max_entries = max_entries;
@@ -88,6 +92,7 @@ static void scope_free(struct mirror *mirror, struct mirror_scope *scope)
         mirror->last_scope = NULL;
     }
     mci_list_remove(&scope->link);
+    mci_list_remove(&scope->floor_link);
     name_pool_release(&mirror->names, scope->tenant);
     name_pool_release(&mirror->names, scope->backend);
     mci_free(scope);
@@ -130,6 +135,7 @@ enum mc_err mirror_scope_add(struct mirror *mirror,
     }
     mci_list_init(&scope->entries);
     mci_list_init(&scope->link);
+    mci_list_init(&scope->floor_link);
     err = scope_name(mirror, scope, tenant, backend);
     if (err != MC_OK) {
         scope_free(mirror, scope);
@@ -214,14 +220,24 @@ void mirror_entry_free(struct mirror *mirror, struct mirror_entry *entry)
     mci_free(entry);
 }
 
+static void grave_uncount(struct mirror *mirror,
+                          const struct mirror_entry *entry)
+{
+    entry->scope->graves--;
+    if (mirror_is_grave(mirror, entry)) {
+        mirror->grave_count--;
+    } else {
+        mirror->old_count--;
+    }
+}
+
 void mirror_entry_unlink(struct mirror *mirror, struct mirror_entry *entry,
                          size_t slot)
 {
     slot_table_remove(&mirror->entries, slot);
     mci_list_remove(&entry->link);
     if (entry->is_grave) {
-        entry->scope->graves--;
-        mirror->grave_count--;
+        grave_uncount(mirror, entry);
     } else {
         entry->scope->count--;
     }
@@ -299,10 +315,12 @@ enum mc_err mirror_entry_add(struct mirror *mirror, struct mirror_scope *scope,
 
 /* ---- events ----------------------------------------------------------- */
 
-static bool is_old(const struct mirror_entry *entry,
+static bool is_old(const struct mirror *mirror,
+                   const struct mirror_entry *entry,
                    const struct mirror_event *event)
 {
-    return !event->by_order && event->event_id <= entry->event_id;
+    bool counts = !entry->is_grave || mirror_is_grave(mirror, entry);
+    return !event->by_order && counts && event->event_id <= entry->event_id;
 }
 
 /* Both names are held before either old one is let go. */
@@ -333,11 +351,11 @@ static enum mc_err entry_change(struct mirror *mirror,
 /* What was gone is there again. */
 static void rise(struct mirror *mirror, struct mirror_entry *entry)
 {
+    grave_uncount(mirror, entry);
     entry->is_grave = false;
+    entry->round = 0;
     mci_list_remove(&entry->link);
     mci_list_push_back(&entry->scope->entries, &entry->link);
-    entry->scope->graves--;
-    mirror->grave_count--;
     entry->scope->count++;
 }
 
@@ -346,7 +364,7 @@ static enum mc_err stored_again(struct mirror *mirror,
                                 const struct mirror_event *event,
                                 enum mirror_change *change_out)
 {
-    if (is_old(entry, event)) {
+    if (is_old(mirror, entry, event)) {
         *change_out = MIRROR_OLD;
         return MC_OK;
     }
@@ -390,7 +408,7 @@ enum mc_err mirror_stored(struct mirror *mirror,
                           enum mirror_change *change_out)
 {
     size_t slot = 0;
-    mirror_part(mirror);
+    mirror_tidy(mirror, MIRROR_TIDY_PER_CHANGE);
     struct mirror_scope *scope = mirror_scope_find(mirror, event);
     struct mirror_entry *entry =
         scope ? mirror_entry_find(mirror, scope, event, &slot) : NULL;
@@ -408,14 +426,14 @@ enum mirror_change mirror_removed(struct mirror *mirror,
                                   const struct mirror_event *event)
 {
     size_t slot = 0;
-    mirror_part(mirror);
+    mirror_tidy(mirror, MIRROR_TIDY_PER_CHANGE);
     struct mirror_scope *scope = mirror_scope_find(mirror, event);
     struct mirror_entry *entry =
         scope ? mirror_entry_find(mirror, scope, event, &slot) : NULL;
     if (!entry || entry->is_grave) {
         return MIRROR_ABSENT;
     }
-    if (is_old(entry, event)) {
+    if (is_old(mirror, entry, event)) {
         return MIRROR_OLD;
     }
     mirror_entry_unlink(mirror, entry, slot);
@@ -437,7 +455,7 @@ uint64_t mirror_cleared(struct mirror *mirror, const struct mirror_event *event)
         struct mirror_entry *entry =
             MCI_CONTAINER(link, struct mirror_entry, link);
         link = link->next;
-        if (!is_old(entry, event)) {
+        if (!is_old(mirror, entry, event)) {
             mirror_entry_unlink(mirror, entry,
                                 mirror_entry_slot(mirror, entry));
             mirror_entry_free(mirror, entry);
@@ -463,15 +481,17 @@ void mirror_clear(struct mirror *mirror)
     slot_table_fini(&mirror->scope_table);
     name_pool_fini(&mirror->names);
     mci_list_init(&mirror->graves);
+    mci_list_init(&mirror->old_graves);
     mirror->grave_count = 0;
     mirror->floor_count = 0;
+    mirror->old_count = 0;
 }
 
 /* ---- looking ---------------------------------------------------------- */
 
 uint64_t mirror_count(const struct mirror *mirror)
 {
-    return mirror->entries.count - mirror->grave_count;
+    return mirror->entries.count - mirror->grave_count - mirror->old_count;
 }
 
 void mirror_fill_row(const struct mirror_entry *entry,

@@ -25,13 +25,13 @@ enum mirror_place mirror_look(const struct mirror *mirror,
     if (!scope) {
         return MIRROR_EMPTY;
     }
-    if (event->event_id <= scope->floor) {
+    if (event->event_id <= mirror_floor_of(mirror, scope)) {
         return MIRROR_NEWER;
     }
     size_t slot = 0;
     const struct mirror_entry *entry =
         mirror_entry_find(mirror, scope, event, &slot);
-    if (!entry) {
+    if (!entry || (entry->is_grave && !mirror_is_grave(mirror, entry))) {
         return MIRROR_EMPTY;
     }
     if (entry->is_grave) {
@@ -62,10 +62,21 @@ static void bury_entry(struct mirror *mirror, struct mirror_entry *entry)
     entry->session = NULL;
     entry->group = NULL;
     entry->is_grave = true;
+    entry->round = mirror->era;
     mci_list_remove(&entry->link);
     mci_list_push_back(&mirror->graves, &entry->link);
     entry->scope->count--;
     entry->scope->graves++;
+    mirror->grave_count++;
+}
+
+/* A grave of before is one again. */
+static void bury_again(struct mirror *mirror, struct mirror_entry *entry)
+{
+    entry->round = mirror->era;
+    mci_list_remove(&entry->link);
+    mci_list_push_back(&mirror->graves, &entry->link);
+    mirror->old_count--;
     mirror->grave_count++;
 }
 
@@ -94,9 +105,9 @@ static enum mc_err bury_anew(struct mirror *mirror,
 
 enum mc_err mirror_bury(struct mirror *mirror, const struct mirror_event *event)
 {
-    mirror_part(mirror);
+    mirror_tidy(mirror, MIRROR_TIDY_PER_CHANGE);
     struct mirror_entry *entry = find_entry(mirror, event);
-    if (entry && entry->is_grave) {
+    if (entry && mirror_is_grave(mirror, entry)) {
         if (event->event_id > entry->event_id) {
             entry->event_id = event->event_id;
         }
@@ -109,16 +120,20 @@ enum mc_err mirror_bury(struct mirror *mirror, const struct mirror_event *event)
         return bury_anew(mirror, event);
     }
     entry->event_id = event->event_id;
-    bury_entry(mirror, entry);
+    if (entry->is_grave) {
+        bury_again(mirror, entry);
+    } else {
+        bury_entry(mirror, entry);
+    }
     return MC_OK;
 }
 
 enum mc_err mirror_floor(struct mirror *mirror,
                          const struct mirror_event *event)
 {
-    mirror_part(mirror);
+    mirror_tidy(mirror, MIRROR_TIDY_PER_CHANGE);
     struct mirror_scope *scope = mirror_scope_find(mirror, event);
-    if (scope && scope->floor > 0) {
+    if (scope && mirror_floor_of(mirror, scope) > 0) {
         if (event->event_id > scope->floor) {
             scope->floor = event->event_id;
         }
@@ -134,37 +149,58 @@ enum mc_err mirror_floor(struct mirror *mirror,
         }
     }
     scope->floor = event->event_id;
+    scope->floor_era = mirror->era;
+    mci_list_remove(&scope->floor_link);
+    mci_list_push_back(&mirror->floors, &scope->floor_link);
     mirror->floor_count++;
     return MC_OK;
-}
-
-static void forget_floors(struct mirror *mirror)
-{
-    struct mci_link *link = mirror->scopes.next;
-    while (mirror->floor_count > 0) {
-        struct mirror_scope *scope =
-            MCI_CONTAINER(link, struct mirror_scope, link);
-        link = link->next;
-        if (scope->floor > 0) {
-            scope->floor = 0;
-            mirror->floor_count--;
-            mirror_scope_drop_empty(mirror, scope);
-        }
-    }
 }
 
 void mirror_forget(struct mirror *mirror)
 {
     mirror_part(mirror);
-    while (!mci_list_is_empty(&mirror->graves)) {
-        struct mirror_entry *entry =
-            MCI_CONTAINER(mirror->graves.next, struct mirror_entry, link);
-        struct mirror_scope *scope = entry->scope;
-        mirror_entry_unlink(mirror, entry, mirror_entry_slot(mirror, entry));
-        mirror_entry_free(mirror, entry);
-        mirror_scope_drop_empty(mirror, scope);
+    mci_list_append(&mirror->old_graves, &mirror->graves);
+    mci_list_append(&mirror->old_floors, &mirror->floors);
+    mirror->old_count += mirror->grave_count;
+    mirror->grave_count = 0;
+    mirror->floor_count = 0;
+    mirror->era++;
+}
+
+uint64_t mirror_forgotten(const struct mirror *mirror)
+{
+    return mirror->old_count;
+}
+
+static void free_grave(struct mirror *mirror)
+{
+    struct mirror_entry *entry =
+        MCI_CONTAINER(mirror->old_graves.next, struct mirror_entry, link);
+    struct mirror_scope *scope = entry->scope;
+    mirror_entry_unlink(mirror, entry, mirror_entry_slot(mirror, entry));
+    mirror_entry_free(mirror, entry);
+    mirror_scope_drop_empty(mirror, scope);
+}
+
+static void free_floor(struct mirror *mirror)
+{
+    struct mirror_scope *scope =
+        MCI_CONTAINER(mirror->old_floors.next, struct mirror_scope, floor_link);
+    mci_list_remove(&scope->floor_link);
+    scope->floor = 0;
+    mirror_scope_drop_empty(mirror, scope);
+}
+
+void mirror_tidy(struct mirror *mirror, size_t count)
+{
+    mirror_part(mirror);
+    for (size_t i = 0; i < count && mirror->old_count > 0; i++) {
+        free_grave(mirror);
     }
-    forget_floors(mirror);
+    for (size_t i = 0; i < count && !mci_list_is_empty(&mirror->old_floors);
+         i++) {
+        free_floor(mirror);
+    }
 }
 
 /* ---- taking out ------------------------------------------------------- */

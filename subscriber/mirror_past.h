@@ -37,8 +37,14 @@ MC_CHECK_RESULT enum mc_err mirror_bury(struct mirror *mirror,
 MC_CHECK_RESULT enum mc_err mirror_floor(struct mirror *mirror,
                                          const struct mirror_event *event);
 uint64_t mirror_graves(const struct mirror *mirror); /* with floors */
-/* Forgets all graves and floors. */
+/* Forgets all graves and floors, at once, however many there are. Their memory is
+ * freed with what is changed from then on, four for each change, so that they are
+ * never more than the bound together with new ones. */
 void mirror_forget(struct mirror *mirror);
+#define MIRROR_TIDY_PER_CHANGE 4
+/* Frees at most so many of those that are forgotten. */
+void mirror_tidy(struct mirror *mirror, size_t count);
+uint64_t mirror_forgotten(const struct mirror *mirror); /* and not yet freed */
 
 /* Takes out the entry in the place of an event, if it is older. */
 bool mirror_take_older(struct mirror *mirror, const struct mirror_event *event,

@@ -9,6 +9,8 @@
 
 #include "mci_bytes.h"
 
+#define TIDY_PER_MESSAGE 512 /* some 100 us */
+
 void stream_crowded(struct stream *stream)
 {
     struct follower *follower = stream_follower(stream);
@@ -321,15 +323,25 @@ static void begin_sweep(struct stream *stream)
     stream->phase = PHASE_SWEEP;
 }
 
+/* What is forgotten is freed a little after each message, so that a stream at rest
+ * has it back in time too and none waits for all of it. */
+static void tidy_mirror(struct recovery *recovery, struct mirror *mirror)
+{
+    if (recovery->forgets) {
+        recovery->forgets = false;
+        mirror_forget(mirror);
+    }
+    mirror_tidy(mirror, TIDY_PER_MESSAGE);
+}
+
 void stream_decide(struct stream *stream)
 {
     struct follower *follower = stream_follower(stream);
     struct recovery *recovery = follower->recovery;
     enum recovery_verdict verdict =
         recovery_decide(recovery, &follower->cursor, stream->now_ns);
-    if (recovery->forgets && follower->mirror) {
-        recovery->forgets = false;
-        mirror_forget(follower->mirror);
+    if (follower->mirror) {
+        tidy_mirror(recovery, follower->mirror);
     }
     say_what_failed(stream, recovery);
     switch (verdict) {

@@ -44,6 +44,31 @@ START_TEST(test_links_stand_in_the_order_of_pushes)
 }
 END_TEST
 
+START_TEST(test_a_list_is_appended_whole)
+{
+    struct mci_link head;
+    struct mci_link other;
+    struct item items[4] = {
+        {.number = 0}, {.number = 1}, {.number = 2}, {.number = 3}};
+    mci_list_init(&head);
+    mci_list_init(&other);
+    mci_list_append(&head, &other);
+    ck_assert(mci_list_is_empty(&head));
+    mci_list_push_back(&other, &items[0].link);
+    mci_list_append(&head, &other);
+    ck_assert(mci_list_is_empty(&other));
+    for (int i = 1; i < 4; i++) {
+        mci_list_push_back(&other, &items[i].link);
+    }
+    mci_list_append(&head, &other);
+    mci_list_append(&head, &other);
+    ck_assert(mci_list_is_empty(&other));
+    assert_order(&head, (const int[]){0, 1, 2, 3}, 4);
+    mci_list_remove(&items[3].link);
+    assert_order(&head, (const int[]){0, 1, 2}, 3);
+}
+END_TEST
+
 START_TEST(test_removing_twice_is_harmless)
 {
     struct mci_link head;
@@ -70,6 +95,7 @@ int main(void)
     Suite *suite = suite_create("list");
     TCase *tcase = tcase_create("list");
     tcase_add_test(tcase, test_links_stand_in_the_order_of_pushes);
+    tcase_add_test(tcase, test_a_list_is_appended_whole);
     tcase_add_test(tcase, test_removing_twice_is_harmless);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);

@@ -205,6 +205,74 @@ START_TEST(what_is_taken_out_can_be_looked_at_until_the_next_change)
 }
 END_TEST
 
+START_TEST(what_is_forgotten_goes_a_little_with_each_change)
+{
+    enum { GRAVES = 1000 };
+    struct mirror *mirror = make(4 * GRAVES);
+    char key[16];
+    for (int i = 0; i < GRAVES; i++) {
+        (void)snprintf(key, sizeof key, "k%d", i);
+        ck_assert_int_eq(bury(mirror, key, 7), MC_OK);
+    }
+    ck_assert_int_eq(bury(mirror, "more", 7), MC_ERR_BUFFER_OVERFLOW);
+    mirror_forget(mirror);
+    ck_assert_uint_eq(mirror_graves(mirror), 0);
+    ck_assert_uint_eq(mirror_forgotten(mirror), GRAVES);
+    /* Graves anew, of the same keys too, are never more than four are freed. */
+    for (int i = GRAVES - 1; mirror_forgotten(mirror) > 0; i--) {
+        uint64_t before = mirror_forgotten(mirror);
+        (void)snprintf(key, sizeof key, i % 2 ? "k%d" : "l%d", i);
+        ck_assert_int_eq(bury(mirror, key, 3), MC_OK);
+        ck_assert_int_eq(look(mirror, key, 3), MIRROR_NEWER);
+        ck_assert_int_eq(look(mirror, key, 4), MIRROR_EMPTY);
+        ck_assert_uint_lt(mirror_forgotten(mirror), before);
+        ck_assert_uint_ge(mirror_forgotten(mirror) + 5, before);
+        ck_assert_uint_le(mirror_graves(mirror) + mirror_forgotten(mirror),
+                          GRAVES);
+    }
+    ck_assert_uint_gt(mirror_graves(mirror), GRAVES / 6);
+    mirror_destroy(mirror);
+}
+END_TEST
+
+START_TEST(what_is_forgotten_and_not_yet_freed_says_nothing)
+{
+    enum { MANY = 100 };
+    struct mirror *mirror = make(1000);
+    struct mirror_event floor = event_of("a", "", 90);
+    struct mirror_event other = event_of("b", "", 95);
+    struct mirror_sweep sweep = {.round = 0, .first_id = 1000};
+    struct mirror_row row;
+    char key[16];
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(key, sizeof key, "k%d", i);
+        ck_assert_int_eq(bury(mirror, key, 50), MC_OK);
+    }
+    ck_assert_int_eq(mirror_floor(mirror, &floor), MC_OK);
+    ck_assert_int_eq(mirror_floor(mirror, &other), MC_OK);
+    mirror_forget(mirror);
+    ck_assert_int_eq(look(mirror, "k99", 1), MIRROR_EMPTY);
+    ck_assert_int_eq(mirror_look(mirror, &other), MIRROR_EMPTY);
+    store(mirror, "k99", 1); /* an older id than that of the grave */
+    ck_assert_uint_eq(mirror_count(mirror), 1);
+    ck_assert_int_eq(bury(mirror, "k98", 2), MC_OK);
+    ck_assert_int_eq(look(mirror, "k98", 3), MIRROR_EMPTY);
+    floor.event_id = 4;
+    ck_assert_int_eq(mirror_floor(mirror, &floor), MC_OK);
+    ck_assert_int_eq(look(mirror, "k50", 4), MIRROR_NEWER);
+    ck_assert_int_eq(look(mirror, "k50", 5), MIRROR_EMPTY);
+    ck_assert_uint_eq(mirror_graves(mirror), 2);
+    ck_assert(!mirror_take_unnamed(mirror, &sweep, &row)); /* its round is 0 */
+    mirror_tidy(mirror, MANY);
+    ck_assert_uint_eq(mirror_forgotten(mirror), 0);
+    ck_assert_uint_eq(mirror_count(mirror), 1);
+    ck_assert_uint_eq(mirror_graves(mirror), 2);
+    mirror_clear(mirror);
+    ck_assert_uint_eq(mirror_graves(mirror), 0);
+    mirror_destroy(mirror);
+}
+END_TEST
+
 START_TEST(graves_and_floors_that_find_no_memory_change_nothing)
 {
     struct alloc_fail fail;
@@ -292,12 +360,21 @@ START_TEST(in_any_order_the_outcome_is_that_of_the_right_one)
                                (int)draw(&state, KEYS), (uint64_t)i + 1};
     }
     truth(events, ids);
-    for (int i = EVENTS; i > 0; i--) {
-        int at = (int)draw(&state, (uint64_t)i);
-        apply(mirror, &events[at]);
-        events[at] = events[i - 1];
+    /* Of what was forgotten nothing is left to disturb another turn. */
+    for (int turn = 0; turn < 3; turn++) {
+        struct happening left[EVENTS];
+        memcpy(left, events, sizeof left);
+        if (turn > 0) {
+            struct mirror_event all = event_of("a", "", UINT64_MAX);
+            (void)mirror_cleared(mirror, &all);
+        }
+        for (int i = EVENTS; i > 0; i--) {
+            int at = (int)draw(&state, (uint64_t)i);
+            apply(mirror, &left[at]);
+            left[at] = left[i - 1];
+        }
+        mirror_forget(mirror);
     }
-    mirror_forget(mirror);
     for (int i = 0; i < KEYS; i++) {
         char key[8];
         struct mirror_row row = {.event_id = 0};
@@ -324,6 +401,8 @@ int main(void)
                    what_a_snapshot_did_not_name_is_swept_unless_it_is_newer);
     tcase_add_test(past,
                    what_is_taken_out_can_be_looked_at_until_the_next_change);
+    tcase_add_test(past, what_is_forgotten_goes_a_little_with_each_change);
+    tcase_add_test(past, what_is_forgotten_and_not_yet_freed_says_nothing);
     tcase_add_test(past, graves_and_floors_that_find_no_memory_change_nothing);
     tcase_add_loop_test(past, in_any_order_the_outcome_is_that_of_the_right_one,
                         0, 300);
