@@ -207,21 +207,32 @@ static int compare(struct verify *verify)
     return code;
 }
 
-/* Compares, and where that shows something, again. */
-static int compare_twice(struct verify *verify)
+/* Compares again after a while: what is left of what was found before. */
+static int compare_again(struct verify *verify)
 {
-    int code = compare(verify);
-    if (code != TOOL_DONE || verify->found.count == 0) {
-        return code;
-    }
     struct tool_differences earlier = verify->found;
     verify->found = (struct tool_differences){0};
-    code = tool_live_for(&verify->live, AGAIN_MS);
+    int code = tool_live_for(&verify->live, AGAIN_MS);
     if (code == TOOL_DONE) {
         code = compare(verify);
     }
     tool_differences_keep(&verify->found, &earlier);
     tool_differences_clear(&earlier);
+    return code;
+}
+
+/* What is found counts if it stays. While it becomes less, something is under
+ * way: keys of a node that is gone are not listed from that moment on, but their
+ * events come as fast as the master takes them out. */
+static int compare_until_it_stays(struct verify *verify)
+{
+    size_t before = SIZE_MAX;
+    int code = compare(verify);
+    while (code == TOOL_DONE && verify->found.count > 0 &&
+           verify->found.count < before) {
+        before = verify->found.count;
+        code = compare_again(verify);
+    }
     return code;
 }
 
@@ -291,7 +302,7 @@ static int verify_on(struct verify *verify)
     int code = tool_live_reach(&verify->live, 0, 0);
     code = code ? code : tool_live_hear(&verify->live);
     while (code == TOOL_DONE) {
-        code = compare_twice(verify);
+        code = compare_until_it_stays(verify);
         code = code ? code : show(verify);
         if (code != TOOL_DONE || !args->has_every || tool_is_unread()) {
             break;
@@ -330,8 +341,9 @@ const struct tool_command tool_verify = {
         "a fresh snapshot, and with --admin also with the keys of the master.\n"
         "Prints \"ok N keys\", or the differences, and then exits with 1: "
         "what\n"
-        "two comparisons a second apart show with the same event ids. With\n"
-        "--every it goes on until there is one, or it is told to end.",
+        "two comparisons a second apart show with the same event ids, once it\n"
+        "does not become less. With --every it goes on until there is one, or\n"
+        "it is told to end.",
     .example = "mc-events verify --admin http://127.0.0.1:9003 --every 10s",
     .run = run,
 };

@@ -296,6 +296,24 @@ class Verify(FollowCase):
              "store_event_id": 0} for kind, tenant, key, number in
             (("unlisted", "blue", "k1", held), ("listed", "empty", "more", 0))])
 
+    def test_differences_that_become_fewer_are_looked_at_until_they_stay(self):
+        master = self.tenants()
+        for stays in ([], ["k0"]):
+            unlisted = [["k0", "k1", "k2"], ["k0", "k1"], ["k0"]] + [stays] * 2
+
+            def change(path, status, body, unlisted=unlisted):
+                if path.endswith("=blue"):
+                    names = unlisted.pop(0)
+                    body = b"".join(line for line in body.splitlines(True) if line.decode().strip() not in names)
+                return status, body
+            arguments = ["verify", *self.of(master), "--json", "--admin", Front(self, master, change).url]
+            if stays:
+                done = self.refused(1, ["1 differences"], *arguments)
+                self.assertEqual([row["object_key"] for row in rows_of(done.stdout)], stays)
+            else:
+                self.assertEqual(self.output_of(*arguments)[0]["ok_keys"], 15)
+            self.assertEqual(len(unlisted), 1)  # four comparisons
+
     def test_a_master_that_names_its_tenants_wrongly_is_a_failure(self):
         master = self.tenants()
         for words in (b"", b"{", b"[]", b'{"data":{}}', b'{"data":[{}]}', b'{"data":[{"tenant_id":5}]}', b"x"):
