@@ -144,6 +144,7 @@ static PyObject *signals(PyObject *object, PyObject *unused)
         return NULL;
     }
     mcp_mutex_enter(&self->lock);
+    mcp_collecting_stop();
     struct mcp_signals *kept = self->signals;
     for (unsigned i = 0; i < kept->count; i++) {
         PyObject *row =
@@ -160,6 +161,7 @@ static PyObject *signals(PyObject *object, PyObject *unused)
         kept->dropped = 0;
     }
     (void)pthread_mutex_unlock(&self->lock);
+    mcp_collecting_go_on();
     if (PyErr_Occurred()) {
         Py_DECREF(list);
         return NULL;
@@ -182,12 +184,14 @@ static bool begin(struct mcp_subscriber *self)
         (void)mcp_subscriber_closed();
         return false;
     }
+    mcp_collecting_stop();
     return true;
 }
 
 static void end(struct mcp_subscriber *self)
 {
     (void)pthread_mutex_unlock(&self->lock);
+    mcp_collecting_go_on();
 }
 
 static bool read_frames(PyObject *items, struct mc_view *views)

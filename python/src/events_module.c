@@ -44,6 +44,28 @@ void mcp_mutex_enter(pthread_mutex_t *lock)
     Py_END_ALLOW_THREADS
 }
 
+/* By the interpreter's lock. Python 3.9 has no such functions. */
+static unsigned stopped;
+static int was_collecting;
+
+void mcp_collecting_stop(void)
+{
+#if PY_VERSION_HEX >= 0x030A0000
+    if (stopped++ == 0) {
+        was_collecting = PyGC_Disable();
+    }
+#endif
+}
+
+void mcp_collecting_go_on(void)
+{
+#if PY_VERSION_HEX >= 0x030A0000
+    if (--stopped == 0 && was_collecting) {
+        (void)PyGC_Enable();
+    }
+#endif
+}
+
 PyObject *mcp_event_fail(enum mc_err err, const char *what)
 {
     PyObject *type = err == MC_ERR_INVALID_PARAMS ? PyExc_ValueError

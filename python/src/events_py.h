@@ -30,6 +30,12 @@ PyObject *mcp_event_fail(enum mc_err err, const char *what);
 /* Waits for a mutex without the interpreter's lock. */
 void mcp_mutex_enter(pthread_mutex_t *lock);
 
+/* Between the two no garbage is collected: where a lock of ours is held while
+ * objects are made, what is collected could be something that ends by taking it.
+ * They nest, also by threads. (From 3.12 on objects are made without that.) */
+void mcp_collecting_stop(void);
+void mcp_collecting_go_on(void);
+
 /* ---- values (events_values.c) ---------------------------------------------- */
 
 /* str, or None for a view that is none. */

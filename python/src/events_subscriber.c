@@ -275,6 +275,7 @@ static enum taking take(struct mcp_subscriber *self, PyObject *list,
     mcp_index_lock(self->index);
     enum mc_err err = next_item(self, &item);
     PyEval_RestoreThread(state);
+    mcp_collecting_stop();
     for (size_t count = 0; err == MC_OK; count++) {
         if (!add_item(self, list, &item)) {
             if (count > 0) {
@@ -291,6 +292,7 @@ static enum taking take(struct mcp_subscriber *self, PyObject *list,
     }
     mcp_index_unlock(self->index);
     (void)pthread_mutex_unlock(&self->lock);
+    mcp_collecting_go_on();
     if (err != MC_OK && err != MC_ERR_RPC_TIMEOUT) {
         (void)mcp_event_fail(err, "next");
         taking = TAKE_FAILED;

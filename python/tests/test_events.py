@@ -452,6 +452,35 @@ def test_verify_needs_a_master_and_a_mirror(publishing):
 # ---- life ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.skipif(sys.version_info < (3, 10), reason="garbage cannot be left alone for a while there")
+def test_garbage_may_be_another_subscriber_of_the_index():
+    """Collected while events are made into objects, it ends by the lock that is held meanwhile."""
+    program = """if True:
+        import gc, sys
+        sys.path.insert(0, sys.argv[1])
+        from test_events import message
+        from mckv.events import Index, Source, Subscriber
+        index, count = Index("u64"), 0
+        one = Subscriber(Source(), index=index)
+        def leave_one():
+            cycle = [Subscriber(Source(), index=index)]
+            cycle.append(cycle)
+        for seq in range(1, 60):
+            frames = tuple(message(seq, (2 * seq, "stored", str(seq), "s"), (2 * seq + 1, "stored", str(-seq), "s")))
+            for call in (lambda: one.inject(frames), one.mirror, one.signals):
+                gc.disable()
+                gc.collect()
+                leave_one()
+                gc.set_threshold(gc.get_count()[0] + seq)  # at another moment each time
+                gc.enable()
+                count += len(call())
+        assert count >= 118 + 59 and gc.isenabled(), count
+    """
+    pytest.importorskip("msgpack")
+    done = subprocess.run([sys.executable, "-c", program, os.path.dirname(__file__)], capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+
+
 def test_settings_that_are_none():
     for wrong in ([], [Source()] * 65, "nonsense", Source("tcp://127.0.0.1:1", profile="dog"),
                   Source("tcp://127.0.0.1:1", profile="engine"), Source("a\0b"),
