@@ -19,23 +19,33 @@ if(MC_SANITIZE MATCHES "address")
   set(preload ";LD_PRELOAD=${runtime};ASAN_OPTIONS=allocator_may_return_null=1:detect_leaks=0;PYTHONMALLOC=malloc;MC_SANITIZED=1")
 endif()
 
-# test_python(ROOM): python/tests/test_ROOM.py, ctest name python.ROOM.
-function(test_python room)
-  add_test(NAME python.${room} COMMAND "${MC_PYTHON_OF_PACKAGE}" -m pytest -q
-    -p no:cacheprovider "${PROJECT_SOURCE_DIR}/python/tests/test_${room}.py")
+# test_python(NAME ROOM...): python/tests/test_ROOM.py in one process, ctest name
+# python.NAME.
+function(test_python name)
+  set(paths)
+  foreach(room ${ARGN})
+    list(APPEND paths "${PROJECT_SOURCE_DIR}/python/tests/test_${room}.py")
+  endforeach()
+  add_test(NAME python.${name} COMMAND "${MC_PYTHON_OF_PACKAGE}" -m pytest -q
+    -p no:cacheprovider ${paths})
   set(timeout 120)
   if(MC_SANITIZE)
     set(timeout 600)
   endif()
-  set_tests_properties(python.${room} PROPERTIES TIMEOUT ${timeout}
+  set_tests_properties(python.${name} PROPERTIES TIMEOUT ${timeout}
     ENVIRONMENT "PYTHONPATH=${PROJECT_BINARY_DIR}/python;MC_MASTER=$<TARGET_FILE:mc-master>;MC_STORE=$<TARGET_FILE:mc-store>;MC_EVENTS=$<TARGET_FILE:mc-events>;MC_SOURCE=${PROJECT_SOURCE_DIR};PYTHONDONTWRITEBYTECODE=1${preload}")
 endfunction()
 
+# Those that import torch, where there is one, share what that takes.
+set(with_torch consumers document structured tensors)
+test_python(torch ${with_torch})
 file(GLOB rooms CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/python/tests/test_*.py")
 foreach(path ${rooms})
   get_filename_component(room "${path}" NAME_WE)
   string(REGEX REPLACE "^test_" "" room "${room}")
-  test_python(${room})
+  if(NOT room IN_LIST with_torch)
+    test_python(${room} ${room})
+  endif()
 endforeach()
 
 # The wheel, from this source alone, in an environment of its own; what is built
