@@ -17,7 +17,7 @@ PATIENCE_S = 60
 def publishing(master_of_its_own):
     """A master that publishes and keeps history, and a store on it."""
     running = master_of_its_own("--enable_kv_events", "--kv_events_bind_endpoint=tcp://127.0.0.1:*", "--kv_events_backend_id=n1",
-                                "--kv_events_replay_endpoint=tcp://127.0.0.1:*")
+                                "--kv_events_replay_endpoint=tcp://127.0.0.1:*", "--kv_events_heartbeat=100ms")
     store = MooncakeDistributedStore()
     assert set_up(store, running.address) == 0
     running.store = store
@@ -37,6 +37,14 @@ def until(subscriber, question):
     while not any(map(question, seen)):
         assert time.monotonic() < end, seen
         seen += subscriber.poll(1)
+    return seen
+
+
+def listening(subscriber):
+    """Once a heartbeat has come, what is published from now on does."""
+    seen = []
+    while not subscriber.stats()["has_baseline"]:
+        seen += until(subscriber, lambda item: True)
     return seen
 
 
@@ -69,6 +77,7 @@ def test_a_late_joiner_begins_with_all_that_there_is(publishing):
 
 def test_a_loss_is_made_good(publishing):
     with Subscriber(Source(publishing.events, publishing.recovery)) as subscriber:
+        listening(subscriber)
         put(publishing.store, ["a"])
         until(subscriber, lambda item: isinstance(item, Event) and item.object_key == "a")
         # As if messages had been lost on the way: one that is far ahead of what came.
@@ -97,6 +106,7 @@ def test_a_beginning_by_number_replays(publishing):
 def test_several_publishers_are_one_source(publishing):
     others = (("tcp://127.0.0.1:1", None), ("tcp://127.0.0.1:2", "tcp://127.0.0.1:3"))
     with Subscriber(Source(publishing.events, publishing.recovery, others=others)) as subscriber:
+        listening(subscriber)
         put(publishing.store, ["a"])
         until(subscriber, lambda item: isinstance(item, Event) and item.object_key == "a")
         assert subscriber.source_count == 1
