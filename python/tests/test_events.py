@@ -25,7 +25,7 @@ PATIENCE_S = 60
 def publishing(master_of_its_own):
     """A master that publishes, and a store on it."""
     running = master_of_its_own("--enable_kv_events", "--kv_events_bind_endpoint=tcp://127.0.0.1:*",
-                                "--kv_events_backend_id=n1")
+                                "--kv_events_backend_id=n1", "--kv_events_heartbeat=100ms")
     store = MooncakeDistributedStore()
     assert set_up(store, running.address) == 0
     running.store = store
@@ -38,6 +38,16 @@ def put(store, keys, session=None):
     if session is not None:
         config.session_ids = [session] * len(keys)
     assert store.put_batch(list(keys), [b"v" * 100] * len(keys), config) == 0
+
+
+def listening(subscriber):
+    """The same, once a first message has come: what is published from now on will come, too."""
+    end = time.monotonic() + PATIENCE_S
+    while not subscriber.stats()["has_baseline"]:
+        assert time.monotonic() < end
+        for item in subscriber.poll(0.05):
+            assert item.type in ("epoch", "cleared"), item
+    return subscriber
 
 
 def events_of(subscriber, count):
@@ -72,21 +82,21 @@ def injected(**options):
 
 
 def test_events_and_signals_in_order(publishing):
-    with Subscriber(publishing.events) as subscriber:
+    with listening(Subscriber(publishing.events)) as subscriber:
         put(publishing.store, ["a", "b"], "agent-7")
-        seen = events_of(subscriber, 3)
+        seen = events_of(subscriber, 2)
         assert publishing.store.remove("a", force=True) == 0
         seen += events_of(subscriber, 1)
     assert [(event.type, event.object_key, event.session_id) for event in seen] == [
-        ("cleared", None, None), ("stored", "a", "agent-7"), ("stored", "b", "agent-7"), ("removed", "a", "agent-7")]
-    assert [event.event_id for event in seen] == [1, 2, 3, 4]
-    first = seen[1]
+        ("stored", "a", "agent-7"), ("stored", "b", "agent-7"), ("removed", "a", "agent-7")]
+    assert [event.event_id for event in seen] == [2, 3, 4]  # what was there before was cleared
+    first = seen[0]
     assert (first.tenant_id, first.backend_id, first.medium, first.source) == ("default", "n1", "cpu", 0)
-    assert first.epoch == seen[0].epoch > 0 and first.timestamp_ms > 0 and not first.replaces and first.engine is None
+    assert first.epoch == seen[1].epoch > 0 and first.timestamp_ms > 0 and not first.replaces and first.engine is None
 
 
 def test_a_loop_ends_when_somebody_closes(publishing):
-    subscriber, seen = Subscriber(publishing.events), []
+    subscriber, seen = listening(Subscriber(publishing.events)), []
 
     def follow():
         seen.extend(subscriber)
@@ -96,7 +106,7 @@ def test_a_loop_ends_when_somebody_closes(publishing):
     thread.start()
     put(publishing.store, ["k"])
     end = time.monotonic() + PATIENCE_S
-    while len(seen) < 3:
+    while not any(isinstance(item, Event) for item in list(seen)):
         assert time.monotonic() < end
         time.sleep(0.01)
     subscriber.close()
@@ -142,10 +152,10 @@ def test_a_signal_of_the_system_ends_waiting():
 
 
 def test_it_can_be_selected(publishing):
-    with Subscriber(publishing.events) as subscriber:
+    with listening(Subscriber(publishing.events)) as subscriber:
         put(publishing.store, ["k"])
         assert select.select([subscriber], [], [], PATIENCE_S)[0] == [subscriber]
-        assert events_of(subscriber, 2)
+        assert events_of(subscriber, 1)
 
 
 def test_callbacks_may_raise():
@@ -221,7 +231,7 @@ def test_the_mirror_is_asked():
 
 def test_a_question_sees_exactly_the_stream_so_far(publishing):
     index = Index("u64")
-    with Subscriber(publishing.events, index=index) as subscriber:
+    with listening(Subscriber(publishing.events, index=index)) as subscriber:
         chain = list(range(100, 120))
         assert index.observe("agent", chain) == "applied"
         for i, block in enumerate(chain):
@@ -362,7 +372,7 @@ def test_a_crowd_asks_while_the_stream_goes_on():
 
 def test_a_thread_follows(publishing):
     index = Index("u64")
-    subscriber = Subscriber(publishing.events, index=index)
+    subscriber = listening(Subscriber(publishing.events, index=index))
     subscriber.start()
     subscriber.start()
     with pytest.raises(RuntimeError):
@@ -375,7 +385,7 @@ def test_a_thread_follows(publishing):
     while index.match([1, 2, 3]).store < 3:
         assert time.monotonic() < end
         time.sleep(0.005)
-    assert [item.type for item in subscriber.signals()] == ["epoch"] and subscriber.signals() == []
+    assert [item.type for item in subscriber.signals()] in ([], ["epoch"]) and subscriber.signals() == []
     assert subscriber.signals_dropped == 0 and subscriber.mirror_count() == 3
     subscriber.stop()
     subscriber.stop()
@@ -419,21 +429,21 @@ def test_a_crowd_starts_stops_and_closes():
 
 @pytest.mark.parametrize("follows", (False, True))
 def test_verify_says_that_both_agree(publishing, follows):
-    with Subscriber(publishing.events) as subscriber:
+    with listening(Subscriber(publishing.events)) as subscriber:
         if follows:
             subscriber.start()
         put(publishing.store, [str(i) for i in range(300)], "s")
         verdict = subscriber.verify(publishing.admin)
         assert verdict and verdict.keys == 300
         if not follows:
-            assert len(events_of(subscriber, 301)) == 301
+            assert len(events_of(subscriber, 300)) == 300
 
 
 def test_verify_finds_what_is_not_so(publishing):
-    with Subscriber(publishing.events) as subscriber:
+    with listening(Subscriber(publishing.events)) as subscriber:
         put(publishing.store, ["a"], "s")
         assert subscriber.verify(publishing.admin)
-        epoch = subscriber.next(1).epoch
+        epoch = events_of(subscriber, 1)[0].epoch
         seq = subscriber.stats()["last_seq"]
         subscriber.inject(message(seq + 1, (3, "stored", "ghost", "s"), epoch=epoch))
         verdict = subscriber.verify(publishing.admin, settle=0.05)

@@ -8,7 +8,7 @@ from mckv.events import Event, Index, Signal, Source, Subscriber
 from mckv.store import MooncakeDistributedStore, ReplicateConfig
 
 from conftest import set_up
-from test_events import message
+from test_events import listening, message
 
 PATIENCE_S = 60
 
@@ -37,14 +37,6 @@ def until(subscriber, question):
     while not any(map(question, seen)):
         assert time.monotonic() < end, seen
         seen += subscriber.poll(1)
-    return seen
-
-
-def listening(subscriber):
-    """Once a heartbeat has come, what is published from now on does."""
-    seen = []
-    while not subscriber.stats()["has_baseline"]:
-        seen += until(subscriber, lambda item: True)
     return seen
 
 
