@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 from setuptools import Extension, find_packages, setup
+from setuptools.command.build import build
 from setuptools.command.build_ext import build_ext
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -20,6 +21,14 @@ COMMANDS = ("mc-master", "mc-store", "mc-events")
 def version():
     text = (PROJECT / "CMakeLists.txt").read_text(encoding="utf-8")
     return re.search(r"project\(mckv VERSION ([0-9.]+)", text).group(1)
+
+
+class Afresh(build):
+    """A module that is gone from the source is gone from the wheel."""
+
+    def run(self):
+        shutil.rmtree(self.build_lib, ignore_errors=True)
+        super().run()
 
 
 class ByCMake(build_ext):
@@ -77,5 +86,5 @@ setup(
     package_data={"": ["*.pyi", "py.typed"]},
     # What makes the wheel one of this machine and this Python.
     ext_modules=[Extension("mckv._store", sources=[])],
-    cmdclass={"build_ext": ByCMake},
+    cmdclass={"build": Afresh, "build_ext": ByCMake},
 )
