@@ -130,12 +130,14 @@ static bool empty_lane(struct slice *slice, struct mci_shard *shard,
     return is_empty;
 }
 
+/* The plain lane is the last one: what is in another one moves there when its soft
+ * pin ends, and nothing moves back. */
 static bool empty_shard(struct slice *slice, const struct mci_space *space,
                         uint32_t index)
 {
     struct mci_shard *shard = &slice->master->shards[index];
     bool is_empty = true;
-    for (unsigned kind = 0; kind < MCI_LANE_KINDS; kind++) {
+    for (unsigned kind = MCI_LANE_KINDS; kind-- > 0;) {
         is_empty &= empty_lane(slice, shard,
                                mci_lane_of(slice->master, shard, space->slot,
                                            (enum mci_lane_kind)kind));

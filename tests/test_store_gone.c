@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock_order.h"
 #include "store_rig.h"
 #include "suite.h"
 
@@ -587,6 +588,33 @@ static void expect_truth(const bool *readable)
     }
 }
 
+#define LOCKS_MAX 6
+
+static void end_soft_pins(void)
+{
+    rig.now_ns += 2 * SECOND;
+    rig_sweep(&rig);
+}
+
+/* Then it changes lanes, between any two looks of a slice. */
+START_TEST(a_soft_pin_that_ends_meanwhile_hides_nothing_from_the_slices)
+{
+    const struct mc_replicate_config config = {
+        .soft_pin_action = MC_SOFT_PIN_ENABLE, .soft_pin_ttl_ms = 1000};
+    open_rig();
+    rig.config = &config;
+    ck_assert_int_eq(rig_put(&rig, "k", 100), MC_OK);
+    lend_other();
+    (void)rig_events(&rig);
+    mark(_i % WAYS);
+    lock_order_before(1 + (uint64_t)(_i / WAYS), end_soft_pins);
+    empty(_i % WAYS);
+    lock_order_before(0, NULL);
+    EXPECT_EVENTS(&rig, "-cpu:k");
+    rig_close(&rig);
+}
+END_TEST
+
 /* A third is put anew, a third upserted, between the slices. */
 START_TEST(what_is_put_anew_between_the_slices_stays)
 {
@@ -672,6 +700,9 @@ static TCase *changes(void)
                         WAYS);
     tcase_add_loop_test(tcase, removing_all_takes_it_out_and_counts_the_others,
                         0, WAYS);
+    tcase_add_loop_test(
+        tcase, a_soft_pin_that_ends_meanwhile_hides_nothing_from_the_slices, 0,
+        WAYS * LOCKS_MAX);
     tcase_add_loop_test(tcase, what_is_put_anew_between_the_slices_stays, 0,
                         WAYS);
     return tcase;

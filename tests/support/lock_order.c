@@ -18,6 +18,8 @@ static _Thread_local int64_t reserved;
 static _Thread_local bool gives_back; /* in mci_leavings_clear */
 static _Thread_local uint64_t drops_in_hold;
 static _Thread_local struct lock_order counts;
+static _Thread_local uint64_t locks_before; /* that, shard locks to come */
+static _Thread_local void (*goes_first)(void);
 
 void lock_order_reset(void)
 {
@@ -93,9 +95,32 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
 int __real_pthread_mutex_unlock(pthread_mutex_t *lock);
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock);
 
+void lock_order_before(uint64_t count, void (*fn)(void))
+{
+    locks_before = count;
+    goes_first = fn;
+}
+
+/* As another thread, which has nothing in hand. */
+static void let_another_go_first(void)
+{
+    void (*fn)(void) = goes_first;
+    int64_t mine = reserved;
+    if (!fn || --locks_before > 0) {
+        return;
+    }
+    goes_first = NULL;
+    reserved = 0;
+    fn();
+    reserved = mine;
+}
+
 int __wrap_pthread_mutex_lock(pthread_mutex_t *lock)
 {
     enum kind kind = kind_of(lock);
+    if (kind == KIND_SHARD) {
+        let_another_go_first();
+    }
     if (kind == KIND_SHARD) {
         expect(shards_held == 0, "two shards at once");
         expect(leaves_held == 0, "a shard under a leaf");

@@ -30,4 +30,8 @@ struct lock_order {
 };
 void lock_order_reset(void);
 struct lock_order lock_order_now(void);
+
+/* Calls fn once, before this thread takes its count-th shard lock from now on: what
+ * another thread might do there. */
+void lock_order_before(uint64_t count, void (*fn)(void));
 #endif
