@@ -8,6 +8,7 @@
  * charged goes before anything that somebody could read.
  */
 #include "evict.h"
+#include "lease.h"
 #include "media.h"
 #include "quota.h"
 #include "space.h"
@@ -67,15 +68,58 @@ static void look_in_shard(struct hunt *hunt, struct mci_shard *shard,
 
 /* ---- what is gone --------------------------------------------------------- */
 
+/* Whether there can be any: not where only leases keep what was taken out. */
+static bool is_any_going(struct mci_master *master)
+{
+    uint32_t spaces = atomic_load(&master->space_count);
+    for (uint32_t slot = 0; slot < spaces; slot++) {
+        if (mci_space_is_going(master, mci_space_at(master, slot))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether a lane belongs to space that is gone and has something in it, as far as
+ * its head shows without the lock. */
+static bool may_have_gone(struct mci_master *master,
+                          const struct mci_shard *shard, uint32_t slot,
+                          enum mci_lane_kind kind)
+{
+    const struct mci_space *space = mci_space_at(master, slot);
+    return atomic_load(&space->is_gone) &&
+           atomic_load_explicit(
+               &mci_lane_of(master, shard, slot, kind)->head_used_ns,
+               memory_order_relaxed) != MCI_NEVER;
+}
+
+static bool shard_may_have_gone(struct mci_master *master,
+                                const struct mci_shard *shard)
+{
+    uint32_t spaces = atomic_load(&master->space_count);
+    for (uint32_t slot = 0; slot < spaces; slot++) {
+        for (unsigned kind = 0; kind < MCI_LANE_KINDS; kind++) {
+            if (may_have_gone(master, shard, slot, (enum mci_lane_kind)kind)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* Nobody has it any more, so no lease and no pin keeps it. */
 static void look_in_gone(struct hunt *hunt, struct mci_shard *shard)
 {
     uint32_t spaces = atomic_load(&hunt->master->space_count);
     hunt->count = 0;
+    if (!shard_may_have_gone(hunt->master, shard)) {
+        return;
+    }
     mci_shard_lock(shard);
     for (uint32_t slot = 0; slot < spaces && hunt->count < FOUND_MAX; slot++) {
         for (unsigned kind = 0; kind < MCI_LANE_KINDS; kind++) {
-            if (atomic_load(&mci_space_at(hunt->master, slot)->is_gone)) {
+            if (may_have_gone(hunt->master, shard, slot,
+                              (enum mci_lane_kind)kind)) {
                 look_in_lane(hunt, shard, slot, (enum mci_lane_kind)kind);
             }
         }
@@ -83,11 +127,43 @@ static void look_in_gone(struct hunt *hunt, struct mci_shard *shard)
     mci_shard_unlock(shard);
 }
 
-/* Takes a version out if it still is what was found, and gone; the bytes that
- * are charged no more. */
-static uint64_t oust_found(const struct hunt *hunt, struct mci_change *change,
-                           uint32_t index)
+/* The copy of a version that was found, if it still lies there; else 0. */
+static uint32_t copy_found(const struct mci_shard *shard, uint32_t index,
+                           const struct candidate *candidate)
 {
+    uint32_t copy = mci_copy_first(shard, index);
+    for (; copy != 0; copy = mci_copy_next(shard, copy)) {
+        const struct mci_record *record = mci_pool_at(&shard->pool, copy);
+        if (record->extent == candidate->extent &&
+            record->segment == candidate->space->slot) {
+            break;
+        }
+    }
+    return copy;
+}
+
+/* A copy that is gone, of a version of which another one, or a disk, is there. Who
+ * reads it now keeps it, as from the slices. */
+static uint64_t oust_copy(const struct mci_change *change, uint32_t index,
+                          const struct candidate *candidate)
+{
+    const struct mci_shard *shard = change->shard;
+    uint32_t copy = copy_found(shard, index, candidate);
+    if (copy == 0 || !atomic_load(&candidate->space->is_gone) ||
+        mci_holds(shard->named, mci_pool_at(&shard->pool, index)) > 0) {
+        return 0;
+    }
+    uint64_t bytes = mci_pool_at(&shard->pool, copy)->bytes;
+    mci_version_drop_copy(change, index, copy);
+    return bytes;
+}
+
+/* Takes out what was found, if it still is there and gone: the version, or the
+ * copy. The bytes that are charged no more. */
+static uint64_t oust_found(const struct hunt *hunt, struct mci_change *change,
+                           const struct candidate *candidate)
+{
+    uint32_t index = (uint32_t)candidate->ref;
     const struct mci_record *record = mci_pool_at(&change->shard->pool, index);
     struct mci_spot spot;
     if (record->state != MCI_RECORD_READABLE ||
@@ -98,7 +174,7 @@ static uint64_t oust_found(const struct hunt *hunt, struct mci_change *change,
     change->slot =
         mci_table_find(&change->shard->table, &change->shard->pool, &spot);
     if (mci_chain_gone(hunt->master, change->shard, change->slot) == 0) {
-        return 0; /* another copy is there */
+        return oust_copy(change, index, candidate);
     }
     uint64_t bytes = mci_version_copy_bytes(change->shard, index);
     mci_version_oust(change);
@@ -106,8 +182,8 @@ static uint64_t oust_found(const struct hunt *hunt, struct mci_change *change,
 }
 
 static enum mc_err oust(const struct hunt *hunt,
-                        const struct mci_eviction *eviction, uint64_t ref,
-                        uint64_t *bytes_out)
+                        const struct mci_eviction *eviction,
+                        const struct candidate *candidate, uint64_t *bytes_out)
 {
     struct mci_leavings leavings;
     uint32_t reserved = 0;
@@ -117,14 +193,15 @@ static enum mc_err oust(const struct hunt *hunt,
     if (err != MC_OK) {
         return MC_ERR_RPC_TIMEOUT;
     }
+    struct mci_shard *shard = &hunt->master->shards[candidate->ref >> 32];
     struct mci_change change = {.master = hunt->master,
-                                .shard = &hunt->master->shards[ref >> 32],
+                                .shard = shard,
                                 .now_ns = eviction->now_ns,
                                 .reserved = &reserved,
                                 .leavings = &leavings};
     mci_leavings_init(&leavings);
     mci_shard_lock(change.shard);
-    *bytes_out = oust_found(hunt, &change, (uint32_t)ref);
+    *bytes_out = oust_found(hunt, &change, candidate);
     mci_shard_unlock(change.shard);
     mci_media_unreserve(hunt->master, reserved);
     mci_leavings_clear(hunt->master, &leavings);
@@ -141,7 +218,7 @@ static enum mc_err oust_some(struct hunt *hunt,
     look_in_gone(hunt, shard);
     for (uint32_t i = 0; i<hunt->count && * bytes_left> 0; i++) {
         uint64_t bytes = 0;
-        enum mc_err err = oust(hunt, eviction, hunt->found[i].ref, &bytes);
+        enum mc_err err = oust(hunt, eviction, &hunt->found[i], &bytes);
         if (err != MC_OK) {
             return err;
         }
@@ -245,7 +322,7 @@ enum mc_err mci_evict_of_tenant(struct mci_master *master,
                                           .sink_ctx = master};
     unsigned last = with_asked ? MCI_LEVEL_ASKED_SOFT : MCI_LEVEL_SOFT;
     enum mc_err err = MC_OK;
-    if (atomic_load(&master->going) > 0) {
+    if (atomic_load(&master->going) > 0 && is_any_going(master)) {
         err = oust_round(&hunt, &eviction, &bytes);
     }
     for (unsigned level = MCI_LEVEL_PLAIN;

@@ -156,6 +156,19 @@ struct mci_space *mci_space_find(struct mci_master *master, uint32_t id)
 
 /* ---- ending ------------------------------------------------------------ */
 
+bool mci_space_is_going(const struct mci_master *master,
+                        struct mci_space *space)
+{
+    if (atomic_load(&space->id) == 0 || !atomic_load(&space->is_gone)) {
+        return false;
+    }
+    (void)pthread_mutex_lock(&space->lock);
+    bool is_going = space->extents && atomic_load(&space->is_gone) &&
+                    space->step_shard < master->shard_count;
+    (void)pthread_mutex_unlock(&space->lock);
+    return is_going;
+}
+
 void mci_space_settle(struct mci_master *master, struct mci_space *space)
 {
     if (!space->extents || !atomic_load(&space->is_gone) ||

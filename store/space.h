@@ -30,6 +30,11 @@ static inline uint64_t mci_ref_of_owner(const void *owner)
 /* The space of an id, NULL if there is none such. */
 struct mci_space *mci_space_find(struct mci_master *master, uint32_t id);
 
+/* Whether it is gone and the slices of its end have not come by all of it; after
+ * that nothing that is linked lies there. */
+bool mci_space_is_going(const struct mci_master *master,
+                        struct mci_space *space);
+
 /* Ends its use if it is closed and nothing is left in it. lock is held. */
 void mci_space_settle(struct mci_master *master, struct mci_space *space);
 

@@ -472,6 +472,85 @@ START_TEST(a_write_over_the_quota_takes_out_what_is_gone_first)
 }
 END_TEST
 
+/* A copy that is gone is charged as well while another one can be read. */
+START_TEST(a_write_over_the_quota_takes_out_copies_that_are_gone)
+{
+    const struct rig_opts opts = {.shards = 4,
+                                  .store = {.enable_multi_tenants = true}};
+    const struct mc_replicate_config two = {.replica_num = 2};
+    struct mci_quota quota;
+    open_with(&opts);
+    lend_other();
+    rig.tenant = mc_view_str("t");
+    ck_assert_int_eq(mci_master_quota_set(rig.master, rig.tenant, 192 * KIB),
+                     MC_OK);
+    rig.config = &two;
+    ck_assert_int_eq(rig_put(&rig, "a", 64 * KIB), MC_OK);
+    rig.config = NULL;
+    ck_assert_int_eq(rig_get(&rig, "a", false).err, MC_OK); /* a lease */
+    mark(_i);
+    ck_assert_int_eq(rig_put(&rig, "b", 64 * KIB), MC_OK);
+    ck_assert_int_eq(rig_put(&rig, "c", 64 * KIB), MC_OK);
+    ck_assert_int_eq(rig_exist(&rig, "b"), 1);
+    ck_assert_uint_eq(rig_get(&rig, "a", false).place_count, 1);
+    ck_assert_int_eq(mci_master_quota_get(rig.master, rig.tenant, &quota),
+                     MC_OK);
+    ck_assert_uint_eq(quota.charged_bytes, 192 * KIB);
+    ck_assert_uint_eq(rig_stats(&rig).evicted_objects, 0);
+    (void)rig_events(&rig);
+    close_emptied(_i);
+}
+END_TEST
+
+/* Likewise memory that is gone, while the disk is there. */
+START_TEST(a_write_over_the_quota_takes_out_memory_that_is_gone)
+{
+    const struct rig_opts opts = {.store = {.enable_multi_tenants = true}};
+    open_with(&opts);
+    rig.tenant = mc_view_str("t");
+    ck_assert_int_eq(mci_master_quota_set(rig.master, rig.tenant, 64 * KIB),
+                     MC_OK);
+    ck_assert_int_eq(rig_put(&rig, "a", 64 * KIB), MC_OK);
+    ck_assert_int_eq(rig_offload(&rig, "a"), MC_OK);
+    ck_assert_int_eq(rig_get(&rig, "a", false).err, MC_OK); /* a lease */
+    lend_other();
+    (void)rig_events(&rig);
+    mark(_i);
+    ck_assert_int_eq(rig_put(&rig, "b", 64 * KIB), MC_OK);
+    ck_assert_uint_eq(rig_probe(&rig, "a").media, MC_MEDIUM_DISK);
+    EXPECT_EVENTS(&rig, "-t/cpu:a +t/cpu:b");
+    close_emptied(_i);
+}
+END_TEST
+
+/* A lease keeps the space long after the last slice, and there is nothing more to
+ * be taken out then. */
+START_TEST(a_write_over_the_quota_looks_for_what_is_gone_while_it_may_be_there)
+{
+    const struct rig_opts opts = {.shards = 64,
+                                  .store = {.enable_multi_tenants = true}};
+    open_with(&opts);
+    rig.tenant = mc_view_str("t");
+    ck_assert_int_eq(mci_master_quota_set(rig.master, rig.tenant, 64 * KIB),
+                     MC_OK);
+    ck_assert_int_eq(rig_put(&rig, "a", 128), MC_OK);
+    ck_assert_int_eq(rig_get(&rig, "a", false).err, MC_OK); /* a lease */
+    lend_other();
+    mark(_i);
+    empty(_i);
+    ck_assert_uint_eq(rig_leased_only(&rig), 128);
+    ck_assert_uint_eq(rig_fill(&rig, "k", 128, 512), 512);
+    lock_order_reset();
+    struct mci_write_row row = rig_put_start(&rig, "new", 128);
+    ck_assert_int_eq(row.err, MC_OK);
+    ck_assert_uint_eq(lock_order_now().drops, 1);
+    ck_assert_uint_lt(lock_order_now().shard_locks, 16);
+    ck_assert_int_eq(rig_end(&rig, &row), MC_OK);
+    (void)rig_events(&rig);
+    close_emptied(_i);
+}
+END_TEST
+
 START_TEST(its_place_among_the_keys_is_taken_anew)
 {
     const struct rig_opts opts = {.store = {.max_objects = 1}};
@@ -693,6 +772,14 @@ static TCase *changes(void)
                         WAYS);
     tcase_add_loop_test(
         tcase, a_write_over_the_quota_takes_out_what_is_gone_first, 0, WAYS);
+    tcase_add_loop_test(
+        tcase, a_write_over_the_quota_takes_out_copies_that_are_gone, 0, WAYS);
+    tcase_add_loop_test(
+        tcase, a_write_over_the_quota_takes_out_memory_that_is_gone, 0, WAYS);
+    tcase_add_loop_test(
+        tcase,
+        a_write_over_the_quota_looks_for_what_is_gone_while_it_may_be_there, 0,
+        WAYS);
     tcase_add_loop_test(tcase, its_place_among_the_keys_is_taken_anew, 0, WAYS);
     tcase_add_loop_test(tcase, a_lease_on_it_is_over_and_stands_in_nobodys_way,
                         0, WAYS);
