@@ -163,15 +163,15 @@ static enum mc_err take_records(struct mci_start *start)
 }
 
 /* What is gone and not taken out yet goes first, lest it is charged beside what
- * comes. Without room for its events in the log it stays, and the end takes it
- * out. */
+ * comes. A start waits for no room in the log: without room for these events it
+ * stays, and the end takes it out. */
 static void oust_gone(const struct mci_start *start)
 {
     struct mci_master *master = start->master;
     uint32_t reserved = 0;
     struct mci_leavings leavings;
-    if (mci_media_reserve(master, MC_MEDIUM_COUNT, MCI_LOG_FOREGROUND,
-                          start->call->deadline_ns, &reserved) != MC_OK) {
+    if (mci_media_reserve(master, MC_MEDIUM_COUNT, MCI_LOG_FOREGROUND, 0,
+                          &reserved) != MC_OK) {
         return;
     }
     mci_leavings_init(&leavings);
