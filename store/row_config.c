@@ -276,6 +276,14 @@ static size_t section_named(const char *name)
     return i;
 }
 
+static bool has_master(const struct config *config)
+{
+    const struct member *member =
+        member_named("client", "master_server_address");
+    return member && config->seen & 1U << (member - members) &&
+           config->file.texts[member->max][0] != '\0';
+}
+
 static enum mc_err read_section(struct config *config, const yaml_node_t *name,
                                 const yaml_node_t *value)
 {
@@ -302,7 +310,7 @@ static enum mc_err read_section(struct config *config, const yaml_node_t *name,
     enum mc_err err = each_pair(config, value, read_member);
     if (err == MC_OK && strcmp(text, "client") == 0) {
         config->file.has_client = true;
-        if (config->file.texts[0][0] == '\0') {
+        if (!has_master(config)) {
             err = fail(config, MC_ERR_INVALID_PARAMS, line_of(name),
                        "client.master_server_address: is missing");
         }
@@ -420,7 +428,6 @@ enum mc_err mc_row_driver_file(const char *path, struct mc_row_file *file,
                             .file = *file,
                             .problem = problem_out,
                             .problem_size = problem_size};
-    config.file.texts[0][0] = '\0';
     enum mc_err err = read_file(&config);
     if (err == MC_OK) {
         take_file(&config, file);

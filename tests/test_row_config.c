@@ -143,6 +143,15 @@ START_TEST(what_is_not_named_stays)
     ck_assert_str_eq(file.client.master, "a:1");
     ck_assert_int_eq(mc_row_driver_file(path, NULL, NULL, 0),
                      MC_ERR_INVALID_PARAMS);
+    /* What another file said stays as well. */
+    write_file("blob: {key_prefix: b}\n", 22);
+    ck_assert_int_eq(mc_row_driver_file(path, &file, NULL, 0), MC_OK);
+    ck_assert_str_eq(file.key_prefix, "b");
+    ck_assert_str_eq(file.client.master, "a:1");
+    write_file("client: {protocol: tcp}\n", 24);
+    ck_assert_int_eq(mc_row_driver_file(path, &file, NULL, 0),
+                     MC_ERR_INVALID_PARAMS);
+    ck_assert_str_eq(file.client.master, "a:1");
 }
 END_TEST
 
