@@ -93,6 +93,7 @@ if(TARGET mckv AND TARGET mckv-subscriber)
       MC_MASTER_BINARY="$<TARGET_FILE:mc-master>")
     add_dependencies(test_flow_gone mc-master)
   endif()
+  mc_test(flow flow_rebuild LINK mckv mckv-subscriber mckv-base TIMEOUT 1200)
   mc_test(flow flow_spoilt SOURCES support/event_spoil.c
     LINK mckv mckv-subscriber mckv-base PkgConfig::ZMQ PkgConfig::MSGPACK)
 endif()
