@@ -22,7 +22,9 @@ processes of their own; none is left when it ends.
                      else its beginning in examples/data)
   --endpoint EP      where events are published (tcp://127.0.0.1:5557, or a
                      free port if that is taken); while it runs, watch with
-                     build/mc-events tail --json
+                     build/mc-events tail --json --from snapshot
+  --recovery EP      where one asks for what was missed, or was there before
+                     (tcp://127.0.0.1:5558, or a free port likewise)
   --watchers N       begin when N more subscribers are there, such as that tail
                      (0); what was published before they came they never see
   --record FILE      keep the follower's messages, for mc-events decode
@@ -40,6 +42,7 @@ trace=$root/../shared/data/traces/conversation.jsonl
 [ -r "$trace" ] || trace=$root/examples/data/conversation.jsonl
 must_build=yes
 endpoint=
+recovery=
 for_both=()
 for_writer=()
 for_follower=()
@@ -56,7 +59,8 @@ while [ $# -gt 0 ]; do
         shift
         continue
         ;;
-    --trace | --block-size | --endpoint | --watchers | --record | --answers) ;;
+    --trace | --block-size | --endpoint | --recovery | --watchers | \
+        --record | --answers) ;;
     *)
         echo "quickstart.sh: $1: no such option, see --help" >&2
         exit 2
@@ -76,6 +80,7 @@ while [ $# -gt 0 ]; do
     --trace) trace=$value ;;
     --block-size) for_both+=("$name" "$value") ;;
     --endpoint) endpoint=$value ;;
+    --recovery) recovery=$value ;;
     --watchers) for_writer+=("$name" "$value") ;;
     *) for_follower+=("$name" "$value") ;;
     esac
@@ -99,19 +104,25 @@ begin
 # can be made. Writers wait for the event log, since no event may be missed.
 start_store() {
     start_master --enable_kv_events --kv_events_bind_endpoint="$1" \
+        --kv_events_replay_endpoint="$2" \
         --kv_events_backend_id=quickstart --kv_events_overflow=block \
         --default_kv_lease_ttl=500ms --eviction_high_watermark_ratio=1.0
 }
 
-if [ -n "$endpoint" ]; then
-    start_store "$endpoint"
-elif ! start_store tcp://127.0.0.1:5557 2>"$scratch/words"; then
-    echo "quickstart.sh: tcp://127.0.0.1:5557 is not free, taking another" \
-        "port" >&2
-    start_store tcp://127.0.0.1:0
+if [ -n "$endpoint$recovery" ]; then
+    start_store "${endpoint:-tcp://127.0.0.1:0}" \
+        "${recovery:-tcp://127.0.0.1:0}"
+elif ! start_store tcp://127.0.0.1:5557 tcp://127.0.0.1:5558 \
+    2>"$scratch/words"; then
+    echo "quickstart.sh: tcp://127.0.0.1:5557 or 5558 is not free, taking" \
+        "other ports" >&2
+    start_store tcp://127.0.0.1:0 tcp://127.0.0.1:0
     rm "$scratch/words"
 fi
+recovery=${ready#*recovery=}
+admin=${ready#*admin=}
 start_nodes $(((pool + 1) / 2))
+echo "recovery ${recovery%% *}, admin http://${admin%% *}"
 
 # Writer and follower talk over a pipe each way. The one that goes to the
 # follower is opened first on both sides. In the background, so that a signal is

@@ -264,6 +264,7 @@ class Quickstart(unittest.TestCase):
         self.assertEqual(len(nodes), 2)
         for node in nodes:
             os.kill(int(node), signal.SIGKILL)
+        self.assertRegex(script.stdout.readline(), r"^recovery tcp://127.0.0.1:\d+, admin http://127.0.0.1:\d+\n$")
         endpoint = script.stdout.readline().split()[-1]
         subscriber = Subscriber(endpoint)
         self.addCleanup(subscriber.close)
