@@ -27,7 +27,8 @@ enum tool_option_bit {
     TOOL_PROFILE = 1u << 13,
     TOOL_TOP = 1u << 14,
     TOOL_TIMEOUT = 1u << 15,
-    TOOL_ADMIN = 1u << 16
+    TOOL_ADMIN = 1u << 16,
+    TOOL_AGAIN = 1u << 17 /* --every of those that end without it */
 };
 
 extern const struct tool_option tool_options[]; /* the last: no name */

@@ -51,6 +51,8 @@ const struct tool_option tool_options[] = {
      "end after so many"},
     {"every", TOOL_EVERY, TOOL_TAKES_DURATION, AT(every_ms), AT(has_every), "D",
      "time between two reports (1s)"},
+    {"every", TOOL_AGAIN, TOOL_TAKES_DURATION, AT(every_ms), AT(has_every), "D",
+     "again after each such pause (once)"},
     {"speed", TOOL_SPEED, TOOL_TAKES_SPEED, AT(speed), AT(has_speed), "X",
      "times the recorded pace; 0: no pauses"},
     {"wait", TOOL_WAIT, TOOL_TAKES_DURATION, AT(wait_ms), AT(has_wait), "D",

@@ -136,6 +136,14 @@ int tool_live_reach(const struct tool_live *live, uint64_t epoch, uint64_t id)
             progress = now;
             end_ns = tool_now_ns() + tool_live_patience_ms(live) * MS;
         }
+        if (tool_now_ns() >= end_ns && stats.snapshot_rows == 0 &&
+            !stats.has_baseline) {
+            return tool_fail(live->args->command,
+                             "%s: no answer within %" PRIu64
+                             " ms, nor anything from %s",
+                             live->args->recovery, tool_live_patience_ms(live),
+                             live->args->endpoint);
+        }
         if (tool_now_ns() >= end_ns) {
             return tool_fail(
                 live->args->command,

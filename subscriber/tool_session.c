@@ -176,7 +176,7 @@ const struct tool_command tool_session = {
     .operand_min = 1,
     .operand_max = 1,
     .options = TOOL_ENDPOINT | TOOL_TOPIC | TOOL_ASK | TOOL_PROFILE |
-               TOOL_TENANT | TOOL_LAYOUT | TOOL_EVERY | TOOL_JSON,
+               TOOL_TENANT | TOOL_LAYOUT | TOOL_AGAIN | TOOL_JSON,
     .summary = "how far a session reached, and what of it waits where",
     .explanation =
         "Fills an index from a snapshot of the store, or with --profile "

@@ -195,7 +195,7 @@ const struct tool_command tool_sessions = {
     .name = "sessions",
     .operands = "",
     .options = TOOL_ENDPOINT | TOOL_TOPIC | TOOL_ASK | TOOL_PROFILE |
-               TOOL_TENANT | TOOL_TOP | TOOL_LAYOUT | TOOL_EVERY | TOOL_JSON,
+               TOOL_TENANT | TOOL_TOP | TOOL_LAYOUT | TOOL_AGAIN | TOOL_JSON,
     .summary = "the sessions whose blocks wait somewhere, the largest first",
     .explanation =
         "As session, for all of them: how many blocks and heads each has, and\n"

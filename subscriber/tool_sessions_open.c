@@ -7,6 +7,9 @@
 #include "tool_session.h"
 #include "tool_snapshot.h"
 
+/* As many as an index takes: each block of a store is a head by itself. */
+#define HEADS_MAX 65536
+
 static int fail(const struct tool_args *args, enum mc_err err)
 {
     return tool_fail(args->command, "%s: %s (%d)", args->recovery,
@@ -15,7 +18,7 @@ static int fail(const struct tool_args *args, enum mc_err err)
 
 static int index_open(struct tool_sessions *sessions)
 {
-    struct mc_index_opts opts = {.max_readers = 1};
+    struct mc_index_opts opts = {.max_readers = 1, .max_heads = HEADS_MAX};
     if (!tool_args_layout(sessions->args, &opts.layout) &&
         mc_key_layout_parse(mc_view_str("u64"), mc_view_str(""),
                             &opts.layout) != MC_OK) {
@@ -103,6 +106,12 @@ static void look_at_stats(const struct tool_sessions *sessions)
                  "none of %" PRIu64 " keys is of the layout: see --layout and "
                  "--prefix",
                  stats.foreign_keys);
+    }
+    if (stats.dropped_heads > 0) {
+        tool_say(sessions->args->command,
+                 "a session is shown with %d of its heads: %" PRIu64
+                 " were let go",
+                 HEADS_MAX, stats.dropped_heads);
     }
     if (stats.refused_changes > 0) {
         tool_say(sessions->args->command,

@@ -334,7 +334,7 @@ const struct tool_command tool_verify = {
     .name = "verify",
     .operands = "",
     .options = TOOL_ENDPOINT | TOOL_LISTEN | TOOL_TOPIC | TOOL_TIMEOUT |
-               TOOL_ADMIN | TOOL_EVERY | TOOL_JSON,
+               TOOL_ADMIN | TOOL_AGAIN | TOOL_JSON,
     .summary = "whether following ends where the store stands",
     .explanation =
         "Follows the events with recovery, then compares what that gives with\n"

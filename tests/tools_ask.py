@@ -208,6 +208,9 @@ class OnAMaster(AskCase):
         self.assertEqual(self.end_of(tool, signal.SIGINT)[0], 0)
         once = self.run_tool("session", "s", *live)
         self.assertIn("store:n1 external  1 blocks", once.stdout)
+        self.put(master, [{"key": "%d" % i, "session": "many"} for i in range(100, 400)])
+        many, = [row for row in self.output_of("sessions", *live, "--json") if row["session_id"] == "many"]
+        self.assertEqual((many["blocks"], many["heads"], many["resident"][0]["blocks"]), (300, 300, 300))
         self.refused(1, ["nobody: no such session"], "session", "nobody", *live)
         self.refused(1, [NOBODY, "nobody publishes there"], "sessions", "--endpoint", NOBODY, "--recovery",
                      master.recovery, "--timeout", "300ms")

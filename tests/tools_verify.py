@@ -251,7 +251,8 @@ class Verify(FollowCase):
 
     def test_nobody_there_is_a_failure_in_time(self):
         nobody = "tcp://127.0.0.1:9"
-        self.refused(1, ["verify", nobody], "verify", "--endpoint", nobody, "--recovery", nobody, "--timeout", "300ms")
+        self.refused(1, [nobody + ": no answer within 300 ms"], "verify", "--endpoint", nobody, "--recovery", nobody,
+                     "--timeout", "300ms")
         master = self.master()
         self.refused(1, [nobody, "nobody publishes there"], "verify", "--endpoint", nobody, "--recovery",
                      master.recovery, "--timeout", "300ms")
