@@ -637,6 +637,151 @@ START_TEST(removing_all_takes_it_out_and_counts_the_others)
 }
 END_TEST
 
+/* ---- in the middle of a call --------------------------------------------- */
+
+#define MIDDLES 8 /* shard locks of a call, and more */
+
+enum middle_way { TO_MARK, TO_EMPTY, MIDDLE_WAYS };
+
+static int going_way;
+static enum middle_way middle_way;
+
+static void go(void)
+{
+    mark(going_way);
+    if (middle_way == TO_EMPTY) {
+        empty(going_way);
+    }
+}
+
+static void two_copies(void)
+{
+    const struct mc_replicate_config two = {.replica_num = 2};
+    rig.config = &two;
+    (void)rig_put(&rig, "l", 100);
+    rig.config = NULL;
+}
+
+static void put_it(void)
+{
+    (void)rig_put(&rig, "k#s2", 100);
+}
+
+static void upsert_it(void)
+{
+    (void)rig_upsert(&rig, "k", 100);
+}
+
+static void remove_it(void)
+{
+    (void)rig_remove(&rig, "k", true);
+}
+
+static void remove_them(void)
+{
+    (void)rig_remove_all(&rig, true);
+}
+
+static void remove_by_name(void)
+{
+    (void)remove_by_regex("k");
+}
+
+static void read_it(void)
+{
+    struct mci_read_row row = rig_get(&rig, "k", true);
+    rig_release(&rig, &row);
+    row = rig_lease(&rig, "k");
+    (void)!rig_lease_renew(&rig, &row);
+    rig_lease_release(&rig, &row);
+}
+
+static void offload_it(void)
+{
+    (void)!rig_offload(&rig, "k");
+}
+
+static void clear_it(void)
+{
+    (void)rig_clear_replica(&rig, "k");
+}
+
+static void put_over_the_quota(void)
+{
+    (void)rig_put(&rig, "m", 400);
+}
+
+static void (*const middles[])(void) = {
+    two_copies,     put_it,  upsert_it,  remove_it, remove_them,
+    remove_by_name, read_it, offload_it, clear_it,  put_over_the_quota};
+#define CALLS (sizeof middles / sizeof middles[0])
+
+/* What the events amount to: media of a key of one letter. */
+static unsigned said[128];
+
+static void hear(void)
+{
+    const char *text = rig_events(&rig);
+    while (*text) {
+        unsigned medium =
+            strncmp(text + 3, "cpu", 3) == 0 ? MC_MEDIUM_CPU : MC_MEDIUM_DISK;
+        const char *key = strchr(text, ':');
+        if (*text == '!') {
+            ck_assert(said['k'] == 0 && said['l'] == 0 && said['m'] == 0);
+        } else {
+            ck_assert_ptr_nonnull(key);
+            unsigned *media = &said[(unsigned char)key[1] & 127];
+            ck_assert_int_eq((*media & medium) == 0, *text == '+');
+            *media ^= medium;
+        }
+        text += strcspn(text, " &");
+        text += *text != '\0';
+    }
+}
+
+/* It goes before the count-th of the call's shard locks. Nothing stays there. */
+static void expect_agreement(void (*call)(void), uint64_t count, bool is_alone)
+{
+    uint64_t bytes = 0;
+    const struct rig_opts opts = {.store = {.enable_multi_tenants = true}};
+    memset(said, 0, sizeof said);
+    open_with(&opts);
+    rig.tenant = mc_view_str("t");
+    ck_assert_int_eq(mci_master_quota_set(rig.master, rig.tenant, 450), MC_OK);
+    ck_assert_int_eq(rig_put(&rig, "k#s1@g", 100), MC_OK);
+    lend_other();
+    mci_master_segment_admit(rig.master, other, !is_alone);
+    hear();
+    lock_order_before(count, go);
+    call();
+    lock_order_before(0, NULL);
+    hear();
+    go();
+    empty(going_way);
+    hear();
+    for (const char *key = "klm"; *key; key++) {
+        const char name[] = {*key, '\0'};
+        ck_assert_uint_eq(rig_probe(&rig, name).media, said[(unsigned)*key]);
+        ck_assert_int_eq(rig_exist(&rig, name), said[(unsigned)*key] != 0);
+    }
+    rig_pass_and_sweep(&rig, 3600000);
+    ck_assert(
+        !mci_master_segment_usage(rig.master, rig.segment, &bytes, &bytes));
+    rig_close(&rig);
+}
+
+START_TEST(whenever_it_goes_events_amount_to_the_answers)
+{
+    going_way = _i % WAYS;
+    middle_way = (enum middle_way)(_i / WAYS % MIDDLE_WAYS);
+    size_t call = (size_t)_i / (WAYS * MIDDLE_WAYS);
+    for (uint64_t count = 1; count <= MIDDLES; count++) {
+        expect_agreement(middles[call], count, false);
+        expect_agreement(middles[call], count, true);
+    }
+}
+END_TEST
+
 /* ---- many, in slices ---------------------------------------------------- */
 
 #define MANY 1000
@@ -795,6 +940,8 @@ static TCase *changes(void)
     tcase_add_loop_test(
         tcase, a_soft_pin_that_ends_meanwhile_hides_nothing_from_the_slices, 0,
         WAYS * LOCKS_MAX);
+    tcase_add_loop_test(tcase, whenever_it_goes_events_amount_to_the_answers, 0,
+                        (int)(WAYS * MIDDLE_WAYS * CALLS));
     tcase_add_loop_test(tcase, what_is_put_anew_between_the_slices_stays, 0,
                         WAYS);
     return tcase;
