@@ -8,6 +8,7 @@
 #include "mc_log.h"
 #include "mci_alloc.h"
 #include "mci_clock.h"
+#include "mci_thread.h"
 #include "opened_thread.h"
 
 /* What waits for one reader: a replay's messages are at most 48 KiB, but for
@@ -124,6 +125,8 @@ static void *run(void *arg)
                                         .mark = MARK,
                                         .word_max = WORD_LEN_MAX,
                                         .curve = server->opts.curve};
+    /* And libzmq's thread, which it makes: who writes is served first (T23). */
+    mci_thread_wait_turn();
     enum mc_err err = mci_zmq_open(&server->socket, &socket, server->bound,
                                    sizeof server->bound);
     mci_opened_say(&server->thread, err);
