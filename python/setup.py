@@ -27,7 +27,8 @@ class Afresh(build):
     """A module that is gone from the source is gone from the wheel."""
 
     def run(self):
-        shutil.rmtree(self.build_lib, ignore_errors=True)
+        for package in ("mckv", "mooncake"):
+            shutil.rmtree(os.path.join(self.build_lib, package), ignore_errors=True)
         super().run()
 
 

@@ -9,7 +9,7 @@
 #include "tool_compare.h"
 
 /* A key as that page writes it: control characters as \xHH. Valid until the next
- * call; none without memory. */
+ * call; none for one that is longer than a key may be. */
 struct mc_view tool_admin_spell(struct mc_view key);
 
 /* GET url/get_all_keys?tenant_id=T: a row for each key, spelled so, with no
