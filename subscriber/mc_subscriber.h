@@ -333,7 +333,7 @@ struct mc_source_stats {
     uint64_t snapshots_asked;
     uint64_t statuses_asked;
     uint64_t failed_requests; /* of them; each was followed by a pause */
-    uint64_t refetched_ids;   /* lost or refused at first, and then replayed */
+    uint64_t refetched_ids;   /* seen to be missing, and then replayed */
     uint64_t covered_ids;     /* the same, and then in a snapshot */
     uint64_t snapshot_rows;
     uint64_t tombstones; /* of what was removed, kept while recovering */

@@ -77,8 +77,11 @@ static void on_event(void *ctx, const struct mc_delivery *delivery)
         return;
     }
     ck_assert_int_eq(delivery->origin, MC_FROM_REPLAY);
-    ck_assert_uint_eq(delivery->event->event_id, now->id);
-    now->fetched++;
+    if (delivery->event->event_id == now->id) {
+        now->fetched++;
+    } else { /* later ones, which the answer has overtaken */
+        ck_assert_uint_gt(delivery->batch->seq, now->seq);
+    }
 }
 
 static void on_signal(void *ctx, const struct mc_signal *signal)
@@ -249,7 +252,9 @@ static struct mc_view spoil(struct relay *relay, struct mc_view payload,
         return payload;
     }
     for (uint32_t turn = 0; turn < BATCH; turn++, at = (at + 1) % BATCH) {
-        if (is_of_form(relay, at, batch->count)) {
+        /* Not the last one: until a later one shows that it is missing, a replay
+         * that is quick hands it out as the next, and nothing is fetched. */
+        if (at < BATCH - 1 && is_of_form(relay, at, batch->count)) {
             now->is_possible =
                 event_spoil(payload, at, now->field, now->how, &relay->room);
             now->is_done = now->is_possible;
