@@ -463,7 +463,7 @@ START_TEST(
     settle(relay);
     for (unsigned field = 0; field < EVENT_SPOIL_FIELDS; field++) {
         bool is_spoilt = false;
-        for (int how = 0; how < EVENT_SPOIL_HOWS; how++) {
+        for (unsigned how = 0; how < EVENT_SPOIL_HOWS; how++) {
             if (is_tried(form, field, how)) {
                 try_one(relay, form, field, how);
                 is_spoilt |= relay->now.is_done;
