@@ -7,37 +7,11 @@
 #include "master_process.h"
 #include "mc_log.h"
 #include "quota_value.h"
+#include "size_text.h"
 
 #define FILE_MAX (16 << 20)
 
 /* ---- values ------------------------------------------------------------------- */
-
-static bool parse_size(const char *text, uint64_t *bytes_out)
-{
-    static const struct {
-        const char *suffix;
-        unsigned shift;
-    } units[] = {{"", 0},    {"B", 0},  {"KB", 10}, {"MB", 20}, {"GB", 30},
-                 {"TB", 40}, {"K", 10}, {"M", 20},  {"G", 30},  {"T", 40}};
-    uint64_t number = 0;
-    size_t digits = strspn(text, "0123456789");
-    if (digits == 0 || digits > 19) {
-        return false;
-    }
-    for (size_t i = 0; i < digits; i++) {
-        number = number * 10 + (uint64_t)(text[i] - '0');
-    }
-    text += digits;
-    text += *text == ' ';
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        if (strcasecmp(text, units[i].suffix) == 0 &&
-            number <= UINT64_MAX >> units[i].shift) {
-            *bytes_out = number << units[i].shift;
-            return true;
-        }
-    }
-    return false;
-}
 
 bool mci_quota_value(struct json_object *value, uint64_t *bytes_out)
 {
@@ -49,7 +23,8 @@ bool mci_quota_value(struct json_object *value, uint64_t *bytes_out)
         *bytes_out = json_object_get_uint64(value);
         return true;
     case json_type_string:
-        return parse_size(json_object_get_string(value), bytes_out);
+        return mci_size_parse(json_object_get_string(value), bytes_out) &&
+               *bytes_out != UINT64_MAX;
     default:
         return false;
     }

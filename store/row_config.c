@@ -7,13 +7,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <yaml.h>
 
 #include "mc_row_driver.h"
 #include "mci_alloc.h"
+#include "size_text.h"
 
 #define CONFIG_BYTES_MAX 65536
+#define SIZE_DIGITS_MAX 18
 
 struct config {
     const char *path;
@@ -133,28 +134,9 @@ static bool read_number(const yaml_node_t *node, uint64_t *number_out)
 /* A whole number of bytes, as is or with a unit: "4gb", "16 MB", 1048576. */
 static bool read_size(const yaml_node_t *node, uint64_t *number_out)
 {
-    static const char units[] = "bkmgt";
     const char *text = text_of(node);
-    uint64_t number = 0;
-    size_t digits = text ? strspn(text, "0123456789") : 0;
-    if (digits == 0 || digits > 18) {
-        return false;
-    }
-    for (size_t i = 0; i < digits; i++) {
-        number = number * 10 + (uint64_t)(text[i] - '0');
-    }
-    text += digits + strspn(text + digits, " ");
-    for (unsigned i = 0; *text && i < sizeof units - 1; i++) {
-        const char whole[] = {units[i], i > 0 ? 'b' : '\0', '\0'};
-        const char alone[] = {units[i], '\0'};
-        if (strcasecmp(text, whole) == 0 || strcasecmp(text, alone) == 0) {
-            *number_out = number > UINT64_MAX >> (10 * i) ? UINT64_MAX
-                                                          : number << (10 * i);
-            return true;
-        }
-    }
-    *number_out = number;
-    return *text == '\0';
+    return text && strspn(text, "0123456789") <= SIZE_DIGITS_MAX &&
+           mci_size_parse(text, number_out);
 }
 
 static const struct member *member_named(const char *section, const char *name)

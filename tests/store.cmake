@@ -8,7 +8,7 @@ foreach(proof server once crowd)
     LINK ${store_parts})
 endforeach()
 foreach(room coverage work_queue work_pool extent extent_claim numbers segment regex row_config
-    row_outcome slots control_job http)
+    row_outcome size_text slots control_job http)
   mc_test(store ${room} LINK ${store_parts})
 endforeach()
 foreach(proof events goings gone goes leases named attempts evict pins log meanwhile model spent
@@ -135,6 +135,6 @@ mc_test_over_links(row_conformance)
 
 mc_serial(store control_job coverage extent extent_claim lock_order master numbers
   object_table regex registry registry_attempts registry_fences registry_many
-  registry_nomem row_config row_outcome segment slots store_attempts store_doubt
+  registry_nomem row_config row_outcome segment size_text slots store_attempts store_doubt
   store_events store_evict store_goings store_leases store_model store_named
   store_pins store_place store_snapshot store_spent sums work_queue)
