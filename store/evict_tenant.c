@@ -216,7 +216,7 @@ static enum mc_err oust_some(struct hunt *hunt,
 {
     bool is_any = false;
     look_in_gone(hunt, shard);
-    for (uint32_t i = 0; i<hunt->count && * bytes_left> 0; i++) {
+    for (uint32_t i = 0; *bytes_left > 0 && i < hunt->count; i++) {
         uint64_t bytes = 0;
         enum mc_err err = oust(hunt, eviction, &hunt->found[i], &bytes);
         if (err != MC_OK) {
@@ -288,11 +288,11 @@ static enum mc_err evict_round(struct hunt *hunt,
     struct mci_tenant *tenant = mci_tenant_at(master, hunt->tenant);
     bool is_soft = level == MCI_LEVEL_SOFT || level == MCI_LEVEL_ASKED_SOFT;
     enum mci_lane_kind kind = is_soft ? MCI_LANE_SOFT : MCI_LANE_PLAIN;
-    for (uint32_t i = 0; i<master->shard_count && * bytes_left> 0; i++) {
+    for (uint32_t i = 0; *bytes_left > 0 && i < master->shard_count; i++) {
         uint32_t shard = atomic_fetch_add(&tenant->evict_turn, 1);
         look_in_shard(hunt, &master->shards[shard & (master->shard_count - 1)],
                       kind);
-        for (uint32_t j = 0; j<hunt->count && * bytes_left> 0; j++) {
+        for (uint32_t j = 0; *bytes_left > 0 && j < hunt->count; j++) {
             const struct candidate *candidate = &hunt->found[j];
             enum mci_evicted evicted = evict(eviction, candidate, level);
             if (evicted == MCI_EVICTED_TIMEOUT) {
