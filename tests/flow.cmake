@@ -84,16 +84,19 @@ if(TARGET mc-master AND TARGET mc-store AND TARGET mc-events AND MC_PYTHON3)
   endif()
 endif()
 if(TARGET mckv AND TARGET mckv-subscriber)
-  mc_test(flow flow_crowd LINK mckv mckv-subscriber mckv-base)
-  mc_test(flow flow_recovery LINK mckv mckv-subscriber mckv-base PkgConfig::ZMQ)
+  mc_test(flow flow_crowd SOURCES support/flow_agree.c
+    LINK mckv mckv-subscriber mckv-base)
+  mc_test(flow flow_recovery SOURCES support/flow_agree.c
+    LINK mckv mckv-subscriber mckv-base PkgConfig::ZMQ)
   if(TARGET mc-master)
-    mc_test(flow flow_gone SOURCES support/master_process.c
+    mc_test(flow flow_gone SOURCES support/master_process.c support/flow_agree.c
       LINK mckv mckv-subscriber mckv-base)
     target_compile_definitions(test_flow_gone PRIVATE
       MC_MASTER_BINARY="$<TARGET_FILE:mc-master>")
     add_dependencies(test_flow_gone mc-master)
   endif()
-  mc_test(flow flow_rebuild LINK mckv mckv-subscriber mckv-base TIMEOUT 1200)
-  mc_test(flow flow_spoilt SOURCES support/event_spoil.c
+  mc_test(flow flow_rebuild SOURCES support/flow_agree.c
+    LINK mckv mckv-subscriber mckv-base TIMEOUT 1200)
+  mc_test(flow flow_spoilt SOURCES support/event_spoil.c support/flow_agree.c
     LINK mckv mckv-subscriber mckv-base PkgConfig::ZMQ PkgConfig::MSGPACK)
 endif()

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "flow_agree.h"
 #include "mc_client.h"
 #include "mc_subscriber.h"
 #include "sanitized.h"
@@ -192,7 +193,7 @@ static void compare(struct rebuild *rebuild)
     ck_assert_uint_eq(rebuild->seen, rebuild->blocks);
     ck_assert_uint_eq(rebuild->wrong, 0);
     ck_assert_uint_eq(index.resident, rebuild->blocks);
-    ck_assert_uint_eq(mc_subscriber_mirror_count(rebuild->subscriber),
+    ck_assert_uint_eq(flow_must_agree(rebuild->client, rebuild->subscriber),
                       rebuild->blocks);
     (void)mc_index_resident(rebuild->reader, mc_view_str("default"),
                             mc_view_str("s7"), NULL, 0, &blocks);

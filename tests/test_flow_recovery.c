@@ -13,6 +13,7 @@
 #include <zmq.h>
 
 #include "await.h"
+#include "flow_agree.h"
 #include "mc_client.h"
 #include "mc_subscriber.h"
 #include "suite.h"
@@ -234,32 +235,12 @@ static void await_recovery(struct flow *flow)
 
 /* ---- comparing --------------------------------------------------------- */
 
-struct comparison {
-    struct flow *flow;
-    size_t seen;
-    size_t wrong;
-};
-
-static bool compare_row(void *ctx, const struct mc_object_row *row)
-{
-    struct comparison *comparison = ctx;
-    struct mc_mirror_entry entry;
-    bool is_there = mc_subscriber_mirror_get(comparison->flow->subscriber, 0,
-                                             row->tenant_id, row->key,
-                                             mc_view_str("cpu"), &entry);
-    comparison->wrong += !is_there || entry.event_id != row->last_event_id;
-    comparison->seen++;
-    return true;
-}
-
 static bool agrees(struct flow *flow)
 {
-    struct comparison comparison = {.flow = flow};
-    ck_assert_int_eq(mc_client_list(flow->client, compare_row, &comparison),
-                     MC_OK);
-    return comparison.wrong == 0 &&
-           comparison.seen == mc_subscriber_mirror_count(flow->subscriber) &&
-           comparison.seen == flow->stored;
+    struct flow_agreement agreement =
+        flow_compare(flow->client, flow->subscriber);
+    return agreement.wrong == 0 && agreement.listed == agreement.held &&
+           agreement.listed == flow->stored;
 }
 
 static void check_agreement(struct flow *flow)
@@ -270,6 +251,18 @@ static void check_agreement(struct flow *flow)
                       stats.span_ids);
     ck_assert_uint_eq(stats.lost_ids, 0);
     ck_assert_uint_eq(stats.refused_ids, 0);
+}
+
+static void poll_until_agreed(struct flow *flow)
+{
+    for (int turn = 0; turn < WAIT_MS / TURN_MS; turn++) {
+        if (!stats_of(flow).is_recovering && agrees(flow)) {
+            return;
+        }
+        ck_assert_int_eq(mc_subscriber_poll(flow->subscriber, TURN_MS, 0, NULL),
+                         MC_OK);
+    }
+    ck_abort_msg("they differ: %s", flow->log);
 }
 
 /* ---- the stories ------------------------------------------------------- */
@@ -380,10 +373,7 @@ START_TEST(a_late_joiner_begins_with_a_snapshot)
                          MC_OK);
     }
     await_recovery(flow);
-    for (int turn = 0; turn < 500 && !agrees(flow); turn++) {
-        ck_assert_int_eq(mc_subscriber_poll(flow->subscriber, TURN_MS, 0, NULL),
-                         MC_OK);
-    }
+    poll_until_agreed(flow);
     check_agreement(flow);
     flow_free(flow);
 }
@@ -415,13 +405,7 @@ START_TEST(what_an_overflowing_log_has_lost_is_made_good)
             break;
         }
     }
-    for (int turn = 0; turn < 2000; turn++) {
-        ck_assert_int_eq(mc_subscriber_poll(flow->subscriber, TURN_MS, 0, NULL),
-                         MC_OK);
-        if (!stats_of(flow).is_recovering && agrees(flow)) {
-            break;
-        }
-    }
+    poll_until_agreed(flow);
     check_agreement(flow);
     flow_free(flow);
 }
@@ -466,18 +450,6 @@ static void open_plain(struct flow *flow)
     struct mc_publisher_opts events = {.bind_endpoint = "tcp://127.0.0.1:*",
                                        .replay_endpoint = "tcp://127.0.0.1:*"};
     open_store(flow, &events);
-}
-
-static void poll_until_agreed(struct flow *flow)
-{
-    for (int turn = 0; turn < WAIT_MS / TURN_MS; turn++) {
-        if (!stats_of(flow).is_recovering && agrees(flow)) {
-            return;
-        }
-        ck_assert_int_eq(mc_subscriber_poll(flow->subscriber, TURN_MS, 0, NULL),
-                         MC_OK);
-    }
-    ck_abort_msg("they differ: %s", flow->log);
 }
 
 START_TEST(a_follower_with_a_thread_of_its_own_recovers_by_itself)
