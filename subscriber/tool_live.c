@@ -163,22 +163,25 @@ int tool_live_hear(const struct tool_live *live)
     const struct tool_args *args = live->args;
     struct mc_source_stats stats = {.is_connected = false};
     uint64_t end_ns = tool_now_ns() + tool_live_patience_ms(live) * MS;
+    uint64_t quiet_ns = 0; /* no heartbeat comes if none came by then */
     while (!live->is_heard) {
         bool was_connected = stats.is_connected;
         mc_subscriber_stats(live->subscriber, 0, &stats);
+        uint64_t now_ns = tool_now_ns();
         if (stats.is_connected && !was_connected) {
-            end_ns = tool_now_ns() + HEARTBEAT_MS * MS;
+            quiet_ns = now_ns + HEARTBEAT_MS * MS;
         }
-        if (tool_now_ns() >= end_ns && stats.is_connected) {
+        if (stats.is_connected && now_ns >= quiet_ns) {
             tool_say(args->command,
                      "%s: nothing comes from there, not even heartbeats",
                      args->endpoint);
             break;
         }
-        if (tool_now_ns() >= end_ns) {
-            return tool_fail(args->command,
-                             "%s: nobody publishes there, and %s answers",
-                             args->endpoint, args->recovery);
+        if (!stats.is_connected && now_ns >= end_ns) {
+            return tool_fail(args->command, "%s: nobody publishes there%s%s%s",
+                             args->endpoint, stats.has_baseline ? ", and " : "",
+                             stats.has_baseline ? args->recovery : "",
+                             stats.has_baseline ? " answers" : "");
         }
         if (tool_live_turn(live, 50) != TOOL_DONE) {
             return TOOL_FAILED;

@@ -7,9 +7,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import unittest
 
 import msgpack
+import zmq
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
 from asker import END, Asker, u32, u64  # noqa: E402
@@ -215,6 +217,35 @@ class OnAMaster(AskCase):
         self.refused(1, [NOBODY, "nobody publishes there"], "sessions", "--endpoint", NOBODY, "--recovery",
                      master.recovery, "--timeout", "300ms")
         self.refused(2, ["--every"], "sessions", "--every", "0s")
+
+    def flapping(self):
+        """The endpoint of a publisher that goes as soon as somebody has come, and comes back, again and again."""
+        context, endpoint, over = zmq.Context(), "tcp://127.0.0.1:%d" % free_port(), threading.Event()
+
+        def flap():
+            while not over.is_set():
+                with context.socket(zmq.PUB) as socket:
+                    monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED)
+                    try:
+                        socket.bind(endpoint)
+                        if monitor.poll(1000):
+                            over.wait(0.15)
+                    except zmq.ZMQError:
+                        over.wait(0.01)  # the last one has not let go of the port
+                    socket.disable_monitor()
+                    monitor.close()
+        thread = threading.Thread(target=flap)
+        thread.start()
+        self.addCleanup(context.term)
+        self.addCleanup(thread.join)
+        self.addCleanup(over.set)
+        return endpoint
+
+    def test_one_whose_connection_comes_and_goes_is_not_waited_for_without_end(self):
+        endpoint = self.flapping()
+        done = self.refused(1, [endpoint, "nobody publishes there"], "sessions", "--endpoint", endpoint, "--recovery",
+                            NOBODY, "--timeout", "300ms")
+        self.assertNotIn("answers", done.stderr)
 
     def test_with_keys_only_those_who_are_allowed_get_an_answer(self):
         public = {}

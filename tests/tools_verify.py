@@ -254,8 +254,8 @@ class Verify(FollowCase):
         self.refused(1, [nobody + ": no answer within 300 ms"], "verify", "--endpoint", nobody, "--recovery", nobody,
                      "--timeout", "300ms")
         master = self.master()
-        self.refused(1, [nobody, "nobody publishes there"], "verify", "--endpoint", nobody, "--recovery",
-                     master.recovery, "--timeout", "300ms")
+        self.refused(1, [nobody, "nobody publishes there, and %s answers" % master.recovery], "verify", "--endpoint",
+                     nobody, "--recovery", master.recovery, "--timeout", "300ms")
         self.refused(1, ["http://127.0.0.1:9/", "connect"], "verify", *self.of(master), "--admin", "http://127.0.0.1:9")
 
     def tenants(self):
