@@ -227,8 +227,10 @@ static PyObject *inject_frames(struct mcp_subscriber *self, uint32_t source,
     PyObject *taken = PyList_New(0);
     enum mc_err err = MC_ERR_NOMEM;
     if (taken) {
+        mcp_collecting_go_on(); /* others run while this one waits */
         Py_BEGIN_ALLOW_THREADS mcp_index_lock(self->index);
-        Py_END_ALLOW_THREADS self->taken = taken;
+        Py_END_ALLOW_THREADS mcp_collecting_stop();
+        self->taken = taken;
         self->has_kept = false;
         err = mc_subscriber_inject(self->subscriber, source, views, count);
         self->taken = NULL;

@@ -44,23 +44,20 @@ void mcp_mutex_enter(pthread_mutex_t *lock)
     Py_END_ALLOW_THREADS
 }
 
-/* By the interpreter's lock. Python 3.9 has no such functions. */
-static unsigned stopped;
+/* Of whoever has the interpreter's lock. Python 3.9 has no such functions. */
 static int was_collecting;
 
 void mcp_collecting_stop(void)
 {
 #if PY_VERSION_HEX >= 0x030A0000
-    if (stopped++ == 0) {
-        was_collecting = PyGC_Disable();
-    }
+    was_collecting = PyGC_Disable();
 #endif
 }
 
 void mcp_collecting_go_on(void)
 {
 #if PY_VERSION_HEX >= 0x030A0000
-    if (--stopped == 0 && was_collecting) {
+    if (was_collecting) {
         (void)PyGC_Enable();
     }
 #endif

@@ -32,7 +32,9 @@ void mcp_mutex_enter(pthread_mutex_t *lock);
 
 /* Between the two no garbage is collected: where a lock of ours is held while
  * objects are made, what is collected could be something that ends by taking it.
- * They nest, also by threads. (From 3.12 on objects are made without that.) */
+ * The interpreter's lock is kept from the first to the second, so that no other
+ * thread sees that, or turns collecting off or on meanwhile; they do not nest.
+ * (From 3.12 on objects are made without that.) */
 void mcp_collecting_stop(void);
 void mcp_collecting_go_on(void);
 

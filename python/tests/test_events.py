@@ -491,6 +491,19 @@ def test_garbage_may_be_another_subscriber_of_the_index():
     assert done.returncode == 0 and done.stderr == "", done.stderr
 
 
+def test_the_collector_is_as_others_left_it():
+    """Whoever runs while an event is applied finds it so, and may turn it off."""
+    frames = [message(seq, (seq, "stored", str(seq), "s")) for seq in range(1, 2000)]
+    with Subscriber(Source(), index=Index("u64")) as subscriber:
+        feeding = threading.Thread(target=lambda: [subscriber.inject(row) for row in frames])
+        feeding.start()
+        seen = {gc.isenabled()}
+        while feeding.is_alive():
+            seen.add(gc.isenabled())
+        feeding.join()
+        assert seen == {True} and subscriber.mirror_count() == len(frames)
+
+
 def test_settings_that_are_none():
     for wrong in ([], [Source()] * 65, "nonsense", Source("tcp://127.0.0.1:1", profile="dog"),
                   Source("tcp://127.0.0.1:1", profile="engine"), Source("a\0b"),
