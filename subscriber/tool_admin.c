@@ -228,6 +228,13 @@ static bool add_tenants(struct json_object *root, struct tool_rowset *set)
     return true;
 }
 
+/* It has no such page, or no tenants. */
+static bool has_no_tenants(const struct fetch *fetch)
+{
+    return fetch->code == CURLE_HTTP_RETURNED_ERROR &&
+           (fetch->status == 404 || fetch->status == 409);
+}
+
 int tool_admin_tenants(const struct tool_args *args, struct tool_rowset *set)
 {
     struct parsing parsing = {.tokener = json_tokener_new()};
@@ -236,8 +243,8 @@ int tool_admin_tenants(const struct tool_args *args, struct tool_rowset *set)
     int code = TOOL_DONE;
     if (!parsing.tokener || !fetch_page(args, &fetch)) {
         code = tool_fail(args->command, "out of memory");
-    } else if (fetch.code == CURLE_HTTP_RETURNED_ERROR) {
-        /* It has no tenants, or no such page: nobody is named. */
+    } else if (has_no_tenants(&fetch)) {
+        /* Nobody is named. */
     } else if (fetch.code != CURLE_OK && !parsing.is_bad) {
         code = fail(args, &fetch, NULL);
     } else if (parsing.is_bad || !parsing.root ||

@@ -322,6 +322,17 @@ class Verify(FollowCase):
                 status, words if "quotas" in path else body))
             self.refused(1, ["tenant_quotas: no list of tenants"], "verify", *self.of(master), "--admin", front.url)
 
+    def test_a_master_without_tenants_is_compared_and_one_that_cannot_tell_is_a_failure(self):
+        master = self.master()
+        for status, is_good in ((404, True), (409, True), (403, False), (500, False), (503, False)):
+            front = Front(self, master, lambda path, real, body, status=status: (
+                (status, b"{}") if "quotas" in path else (real, body)))
+            arguments = ["verify", *self.of(master), "--json", "--admin", front.url]
+            if is_good:
+                self.assertEqual(self.output_of(*arguments)[0]["ok_keys"], 0)
+            else:
+                self.refused(1, ["tenant_quotas: ", str(status)], *arguments)
+
     def test_an_engine_has_nothing_to_compare_with(self):
         self.refused(2, ["verify", "engine"], "verify", "--profile", "engine")
 
