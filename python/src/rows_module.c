@@ -309,13 +309,12 @@ static PyObject *poll_method(PyObject *object, PyObject *unused)
     return list;
 }
 
-/* False with an exception. */
-static bool add_count(PyObject *dict, const char *name, uint64_t count)
+/* False with an exception. Takes the reference. */
+static bool put(PyObject *dict, const char *name, PyObject *value)
 {
-    PyObject *number = PyLong_FromUnsignedLongLong(count);
-    bool is_added = number && PyDict_SetItemString(dict, name, number) == 0;
-    Py_XDECREF(number);
-    return is_added;
+    bool is_put = value && PyDict_SetItemString(dict, name, value) == 0;
+    Py_XDECREF(value);
+    return is_put;
 }
 
 /* Names of reasons with the rows that ended so, those that there were. */
@@ -324,7 +323,8 @@ static PyObject *reasons_of(const uint64_t *counts)
     PyObject *dict = PyDict_New();
     for (int i = 0; dict && i < MC_ROW_REASON_COUNT; i++) {
         const char *name = mc_row_reason_name((enum mc_row_reason)i);
-        if (counts[i] > 0 && !add_count(dict, name, counts[i])) {
+        if (counts[i] > 0 &&
+            !put(dict, name, PyLong_FromUnsignedLongLong(counts[i]))) {
             Py_CLEAR(dict);
         }
     }
@@ -374,14 +374,6 @@ PyTypeObject mcp_rows_type = {
     .tp_weaklistoffset = offsetof(struct mcp_rows, weak_refs)};
 
 /* ---- the file ------------------------------------------------------------------------------ */
-
-/* False with an exception. Takes the reference. */
-static bool put(PyObject *dict, const char *name, PyObject *value)
-{
-    bool is_put = value && PyDict_SetItemString(dict, name, value) == 0;
-    Py_XDECREF(value);
-    return is_put;
-}
 
 static bool put_text(PyObject *dict, const char *name, const char *text)
 {
