@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mirror_parts.h - what a mirror is made of, for mirror.c and mirror_past.c.
+/* mirror_parts.h - what a mirror is made of, for mirror.c, mirror_past.c and
+ * mirror_scope.c.
  *
  * An entry that is gone is a grave: it holds the id of what took it away, and
  * nothing else of it is looked at. The floor of a scope is the id of the last
@@ -83,6 +84,8 @@ MC_CHECK_RESULT enum mc_err mirror_scope_add(struct mirror *mirror,
                                              struct mirror_scope **scope_out);
 /* Lets go of a scope that holds nothing any more. */
 void mirror_scope_drop_empty(struct mirror *mirror, struct mirror_scope *scope);
+/* One that is in no table any more, or not yet. */
+void mirror_scope_free(struct mirror *mirror, struct mirror_scope *scope);
 
 /* The entry or grave in the place of an event; NULL: none, *slot_out is then
  * empty. */
