@@ -439,7 +439,9 @@ static PyMethodDef own[] = {
      "closed, "
      "also meanwhile."},
     {"fileno", fileno_method, METH_NOARGS,
-     "fileno($self, /)\n--\n\nReadable while poll() has something to answer."},
+     "fileno($self, /)\n--\n\nReadable while poll() has something to answer, "
+     "but for an item that memory\nwas short for: that comes with the next "
+     "call."},
     {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef members[] = {
