@@ -7,6 +7,7 @@
 #include "await.h"
 #include "mc_client.h"
 #include "mc_event.h"
+#include "mci_alloc.h"
 #include "suite.h"
 
 #define KEYS 500
@@ -87,6 +88,9 @@ END_TEST
 START_TEST(store_closes_while_it_is_walked)
 {
     struct asker askers[4];
+    struct mci_alloc_stats before;
+    struct mci_alloc_stats after;
+    mci_alloc_stats(&before);
     struct mc_client *client = open_client();
     put_keys(client, 20000);
     struct mc_publisher_stats stats = events_of(client);
@@ -96,6 +100,8 @@ START_TEST(store_closes_while_it_is_walked)
     }
     asker_must_next(&askers[0]);
     mc_client_close(client);
+    mci_alloc_stats(&after);
+    ck_assert_int_eq(after.blocks, before.blocks);
     for (int i = 0; i < 4; i++) {
         asker_close(&askers[i]);
     }

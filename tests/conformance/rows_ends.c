@@ -269,17 +269,19 @@ END_TEST
 
 START_TEST(a_close_ends_what_nobody_released)
 {
+    enum { OPS = 40 };
     struct rows_kit kit;
     kit_open(&kit, NULL, NULL);
     struct rows_memory memory = kit_memory(&kit, LEN);
     const struct mc_row_span span = {memory.region, 0, LEN};
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < OPS; i++) {
         char key[8] = {'k', (char)('0' + i % 10), (char)('a' + i / 10), '\0'};
         const struct mc_row row = kit_row(key, &span);
         (void)kit_submit(&kit, i % 2 ? MC_ROW_PUT : MC_ROW_GET, &row, 1, 0);
     }
     mc_row_driver_close(kit.driver);
     kit_poison(&memory);
+    ck_assert_uint_eq(atomic_load(&kit.told), OPS); /* a row each, once */
     kit.driver = NULL;
     kit_close(&kit);
 }
