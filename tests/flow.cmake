@@ -89,7 +89,8 @@ if(TARGET mckv AND TARGET mckv-subscriber)
   mc_test(flow flow_recovery SOURCES support/flow_agree.c
     LINK mckv mckv-subscriber mckv-base PkgConfig::ZMQ)
   if(TARGET mc-master)
-    mc_test(flow flow_gone SOURCES support/master_process.c support/flow_agree.c
+    mc_test(flow flow_gone SOURCES support/master_process.c support/self_process.c
+      support/flow_agree.c
       LINK mckv mckv-subscriber mckv-base)
     target_compile_definitions(test_flow_gone PRIVATE
       MC_MASTER_BINARY="$<TARGET_FILE:mc-master>")

@@ -78,11 +78,12 @@ mc_test(store client_async_stalled SOURCES ${client_rig} ${data_proxy}
 mc_test(store client_late SOURCES ${client_rig} ${data_proxy}
   LINK ${store_parts})
 mc_test(store client_given_up
-  SOURCES ${client_rig} ${ctl_proxy} support/data_proxy.c
+  SOURCES ${client_rig} ${ctl_proxy} support/data_proxy.c support/self_process.c
   LINK ${store_parts})
 if(TARGET mc-master)
   mc_test(store client_stopped
-    SOURCES ${client_rig} support/master_process.c LINK ${store_parts})
+    SOURCES ${client_rig} support/master_process.c support/self_process.c
+    LINK ${store_parts})
   target_compile_definitions(test_client_stopped PRIVATE
     MC_MASTER_BINARY="$<TARGET_FILE:mc-master>")
   add_dependencies(test_client_stopped mc-master)
@@ -127,7 +128,7 @@ set(conformance conformance/rows_kit.c conformance/rows_basic.c
 mc_test(store row_conformance TIMEOUT 300
   SOURCES ${conformance} conformance/rows_worlds.c conformance/rows_embedded.c
     conformance/rows_process.c ${client_rig} ${ctl_proxy} support/data_proxy.c
-    support/fault_link.c
+    support/fault_link.c support/self_process.c
   LINK ${store_parts})
 target_include_directories(test_row_conformance PRIVATE
   "${CMAKE_CURRENT_SOURCE_DIR}/conformance")

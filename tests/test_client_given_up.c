@@ -4,7 +4,6 @@
  * were in the middle of a write can still do. SAFETY B.6. */
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +22,7 @@
 #include "data_proxy.h"
 #include "mc_log.h"
 #include "mci_client.h"
+#include "self_process.h"
 #include "suite.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -422,10 +422,8 @@ static pid_t spawn_writer(bool is_inside)
     char how[] = "--writer";
     char where[] = "inside";
     char *args[] = {how, how, process.address, is_inside ? where : NULL, NULL};
-    pid_t pid = 0;
     int status = 0;
-    ck_assert_int_eq(
-        posix_spawn(&pid, "/proc/self/exe", NULL, NULL, args, environ), 0);
+    pid_t pid = self_spawn(args);
     ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
     ck_assert_msg(WIFSTOPPED(status), "status %x", status);
     return pid;

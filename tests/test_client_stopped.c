@@ -4,14 +4,11 @@
  * the caller's memory after that, and all goes on when it goes on. SAFETY B.7,
  * with a real mc-master. */
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "await.h"
 #include "client_outside.h"
@@ -22,6 +19,7 @@
 #include "mc_log.h"
 #include "mci_client.h"
 #include "mci_clock.h"
+#include "self_process.h"
 #include "suite.h"
 
 #define LEN (2 * MIB)
@@ -279,29 +277,11 @@ END_TEST
 
 /* ---- an owner that stands still ----------------------------------------------- */
 
-/* Lends in a process of its own, until it is killed; nobody takes assertions
- * there. */
-static int play_owner(const char *address)
-{
-    const struct mc_client_opts opts = opts_of(address, 2 * HUGE_LEN, "auto");
-    struct mc_client *client = NULL;
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() == 1 ||
-        mc_client_open(&opts, &client) != MC_OK) {
-        return 1;
-    }
-    for (;;) {
-        (void)pause();
-    }
-}
-
 static pid_t spawn_owner(void)
 {
     char how[] = "--owner";
     char *args[] = {how, how, master.address, NULL};
-    pid_t pid = 0;
-    ck_assert_int_eq(
-        posix_spawn(&pid, "/proc/self/exe", NULL, NULL, args, environ), 0);
-    return pid;
+    return self_spawn(args);
 }
 
 START_TEST(a_put_and_a_get_are_over_in_time_while_the_owner_stands_still)
@@ -328,8 +308,7 @@ START_TEST(a_put_and_a_get_are_over_in_time_while_the_owner_stands_still)
     ck_assert(AWAIT(get(patient, "b", HUGE_LEN - MIB, 3) == MC_OK));
     mc_client_close(patient);
     mc_client_close(user);
-    ck_assert_int_eq(kill(pid, SIGKILL), 0);
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    self_kill(pid);
     close_master();
 }
 END_TEST
@@ -337,7 +316,9 @@ END_TEST
 int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "--owner") == 0) {
-        return play_owner(argv[2]);
+        const struct mc_client_opts opts =
+            opts_of(argv[2], 2 * HUGE_LEN, "auto");
+        return self_lend(&opts);
     }
     Suite *suite = suite_create("client_stopped");
     TCase *tcase = tcase_create("stopped");

@@ -2,11 +2,11 @@
 /* test_event_log.c - what the log keeps, in which order, and what it loses. */
 #include <check.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "log_rig.h"
 #include "mci_alloc.h"
 #include "mci_event_log.h"
+#include "resident.h"
 #include "suite.h"
 
 /* --- order and content --------------------------------------------------- */
@@ -191,17 +191,6 @@ START_TEST(log_holds_its_capacity_of_the_longest_records)
     mci_event_log_destroy(log);
 }
 END_TEST
-
-static uint64_t resident_bytes(void)
-{
-    unsigned long long total = 0;
-    unsigned long long resident = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    ck_assert_ptr_nonnull(file);
-    ck_assert_int_eq(fscanf(file, "%llu %llu", &total, &resident), 2);
-    (void)fclose(file);
-    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
-}
 
 START_TEST(a_short_queue_stays_in_little_memory_however_long_it_runs)
 {

@@ -5,15 +5,10 @@
  * stored, removed, stored. mc-master and the nodes are processes; public headers
  * only. */
 #include <check.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "await.h"
 #include "flow_agree.h"
@@ -22,6 +17,7 @@
 #include "mc_log.h"
 #include "mc_subscriber.h"
 #include "sanitized.h"
+#include "self_process.h"
 #include "suite.h"
 
 #define SEGMENT_BYTES (16U << 20)
@@ -49,12 +45,19 @@ static void keep_quiet(void *ctx, enum mc_log_level level, const char *text)
     (void)ctx, (void)level, (void)text;
 }
 
-static struct mc_client *join(const char *address, uint64_t segment_bytes)
+static struct mc_client_opts opts_of(const char *address,
+                                     uint64_t segment_bytes)
 {
-    const struct mc_client_opts opts = {
+    return (struct mc_client_opts){
         .master = address, .segment_bytes = segment_bytes, .any_memory = true};
+}
+
+static struct mc_client *join(uint64_t segment_bytes)
+{
+    const struct mc_client_opts opts = opts_of(master.address, segment_bytes);
     struct mc_client *client = NULL;
-    return mc_client_open(&opts, &client) == MC_OK ? client : NULL;
+    ck_assert_int_eq(mc_client_open(&opts, &client), MC_OK);
+    return client;
 }
 
 /* ---- following ---------------------------------------------------------- */
@@ -111,25 +114,11 @@ static void hear(struct mc_subscriber *subscriber, uint64_t count)
 
 /* ---- the node that goes ------------------------------------------------- */
 
-static int play_node(const char *address)
-{
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() == 1 ||
-        !join(address, SEGMENT_BYTES)) {
-        return 1;
-    }
-    for (;;) {
-        (void)pause();
-    }
-}
-
 static pid_t spawn_node(void)
 {
     char how[] = "--node";
     char *args[] = {how, how, master.address, NULL};
-    pid_t pid = 0;
-    ck_assert_int_eq(
-        posix_spawn(&pid, "/proc/self/exe", NULL, NULL, args, environ), 0);
-    return pid;
+    return self_spawn(args);
 }
 
 static enum mc_err get_first(struct mc_client *client)
@@ -146,9 +135,7 @@ static void go(enum way way, pid_t pid, struct mc_client *node,
         mc_client_close(node);
         return;
     }
-    int status = 0;
-    ck_assert_int_eq(kill(pid, SIGKILL), 0);
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    self_kill(pid);
     /* Until the master knows: a copy that cannot be reached is another code. */
     ck_assert(AWAIT(get_first(client) == MC_ERR_OBJECT_NOT_FOUND));
 }
@@ -219,17 +206,14 @@ START_TEST(what_a_put_says_is_there_can_be_got)
     if (_i == BY_KILL) {
         pid = spawn_node();
     } else {
-        node = join(master.address, SEGMENT_BYTES);
-        ck_assert_ptr_nonnull(node);
+        node = join(SEGMENT_BYTES);
     }
-    struct mc_client *client = join(master.address, MC_NONE);
-    ck_assert_ptr_nonnull(client);
+    struct mc_client *client = join(MC_NONE);
     struct mc_subscriber *subscriber = follow(client);
     ck_assert(AWAIT((mc_client_stat(client, &stats), stats.segments == 1)));
     put(client, 0, KEYS, "first");
     hear(subscriber, KEYS);
-    struct mc_client *other = join(master.address, SEGMENT_BYTES);
-    ck_assert_ptr_nonnull(other);
+    struct mc_client *other = join(SEGMENT_BYTES);
 
     go((enum way)_i, pid, node, client);
     for (int from = 0; from < KEYS; from += CHUNK) {
@@ -256,7 +240,8 @@ END_TEST
 int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "--node") == 0) {
-        return play_node(argv[2]);
+        const struct mc_client_opts opts = opts_of(argv[2], SEGMENT_BYTES);
+        return self_lend(&opts);
     }
     Suite *suite = suite_create("flow_gone");
     TCase *tcase = tcase_create("gone");

@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "flow_agree.h"
 #include "mc_client.h"
 #include "mc_subscriber.h"
+#include "resident.h"
 #include "sanitized.h"
 #include "suite.h"
 
@@ -48,16 +48,6 @@ static double seconds(void)
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-static uint64_t resident_bytes(void)
-{
-    FILE *file = fopen("/proc/self/statm", "r");
-    uint64_t pages = 0;
-    ck_assert_ptr_nonnull(file);
-    ck_assert_int_eq(fscanf(file, "%*u %" SCNu64, &pages), 1);
-    (void)fclose(file);
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 /* ---- the store ---------------------------------------------------------- */

@@ -1,21 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_publisher_load.c - what waits for whom: slow subscribers, none at all,
  * many small messages, blocked writers. */
-#include <unistd.h>
-
 #include "publisher_rig.h"
+#include "resident.h"
 #include "suite.h"
-
-static uint64_t resident_bytes(void)
-{
-    unsigned long long total = 0;
-    unsigned long long resident = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    ck_assert_ptr_nonnull(file);
-    ck_assert_int_eq(fscanf(file, "%llu %llu", &total, &resident), 2);
-    (void)fclose(file);
-    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
-}
 
 static void expect_resident_below(uint64_t limit)
 {

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "sanitized.h"
 #include "suite.h"
 
 #define MARK 0xa5
@@ -196,11 +197,7 @@ void kit_expect(struct mc_row_state state, enum mc_row_reason reason)
 
 uint32_t kit_ms(uint32_t ms)
 {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-    return 4 * ms;
-#else
-    return ms;
-#endif
+    return SANITIZED ? 4 * ms : ms;
 }
 
 uint64_t kit_now_ms(void)

@@ -4,13 +4,10 @@
 #include <check.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "await.h"
 #include "copy.h"
@@ -18,6 +15,7 @@
 #include "data_proxy.h"
 #include "process_rig.h"
 #include "rows_worlds.h"
+#include "self_process.h"
 
 struct world {
     const char *transport;
@@ -82,14 +80,7 @@ int rows_play_node(char **args)
         .master = args[0],
         .local_hostname = args[1][0] != '\0' ? args[1] : NULL,
         .segment_bytes = strtoull(args[2], NULL, 10)};
-    struct mc_client *client = NULL;
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() == 1 ||
-        mc_client_open(&opts, &client) != MC_OK) {
-        return 1;
-    }
-    for (;;) {
-        (void)pause();
-    }
+    return self_lend(&opts);
 }
 
 static uint64_t segments(struct world *world)
@@ -111,19 +102,15 @@ static void spawn_node(struct world *world, uint64_t bytes)
         ck_assert_int_eq(setenv("MC_TCP_BIND_ADDRESS", DATA_PROXY_BIND, 1), 0);
     }
     (void)snprintf(size, sizeof size, "%ju", (uintmax_t)bytes);
-    ck_assert_int_eq(
-        posix_spawn(&world->node, "/proc/self/exe", NULL, NULL, args, environ),
-        0);
+    world->node = self_spawn(args);
     ck_assert_int_eq(unsetenv("MC_TCP_BIND_ADDRESS"), 0);
     ck_assert(AWAIT(segments(world) == 1));
 }
 
 static void end_node(struct world *world)
 {
-    int status = 0;
     if (world->node > 0) {
-        ck_assert_int_eq(kill(world->node, SIGKILL), 0);
-        ck_assert_int_eq(waitpid(world->node, &status, 0), world->node);
+        self_kill(world->node);
         world->node = 0;
     }
 }
