@@ -52,6 +52,18 @@ void mcp_subscriber_on_event(void *ctx, const struct mc_delivery *delivery)
     }
 }
 
+/* What poll could not tell; it is gone with the next message. */
+static void take_kept(struct mcp_subscriber *self)
+{
+    const struct mc_subscriber_item *item = &self->kept;
+    if (self->has_kept && item->delivery) {
+        mcp_subscriber_on_event(self, item->delivery);
+    } else if (self->has_kept) {
+        mcp_subscriber_on_signal(self, item->signal);
+    }
+    self->has_kept = false;
+}
+
 /* ---- following ----------------------------------------------------------------------------- */
 
 static void *follow(void *ctx)
@@ -231,7 +243,7 @@ static PyObject *inject_frames(struct mcp_subscriber *self, uint32_t source,
         Py_BEGIN_ALLOW_THREADS mcp_index_lock(self->index);
         Py_END_ALLOW_THREADS mcp_collecting_stop();
         self->taken = taken;
-        self->has_kept = false;
+        take_kept(self);
         err = mc_subscriber_inject(self->subscriber, source, views, count);
         self->taken = NULL;
         mcp_index_unlock(self->index);

@@ -215,8 +215,9 @@ def test_a_subscriber():
         assert subscriber.mirror_count() == 1
 
 
-def test_no_event_is_passed_over(master_of_its_own):
-    """What no object could be made of comes with the next call."""
+@pytest.mark.parametrize("injects", (False, True))
+def test_no_event_is_passed_over(master_of_its_own, injects):
+    """What no object could be made of comes with the next call, also where that brings a message of its own."""
     running = master_of_its_own("--enable_kv_events", "--kv_events_bind_endpoint=tcp://127.0.0.1:*", "--kv_events_backend_id=n1")
     store, ids, failed, number = MooncakeDistributedStore(), [], 0, 0
     assert set_up(store, running.address) == 0
@@ -230,10 +231,11 @@ def test_no_event_is_passed_over(master_of_its_own):
             number += 1
             if items is MemoryError:
                 failed += 1
-            else:
-                ids += [item.event_id for item in items if item.object_key.startswith("k")]
+                items = subscriber.inject((b"no message",)) if injects else []
+            ids += [item.event_id for item in items if isinstance(item, Event) and item.object_key.startswith("k")]
     store.close()
-    assert failed > 20 and ids == list(range(ids[0], ids[0] + 200))
+    # A message of one's own brings all that is left of the one at hand.
+    assert failed > (0 if injects else 20) and ids == list(range(ids[0], ids[0] + 200))
 
 
 def test_rows():
