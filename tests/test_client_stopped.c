@@ -296,10 +296,14 @@ START_TEST(a_put_and_a_get_are_over_in_time_while_the_owner_stands_still)
     ck_assert_int_eq(kill(pid, SIGSTOP), 0);
     ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
     ck_assert_int_eq(get(user, "a", HUGE_LEN, 1), MC_ERR_TRANSFER_FAIL);
-    enum mc_err err = put(user, "b", HUGE_LEN - MIB, 2);
-    ck_assert(err == MC_ERR_TRANSFER_FAIL ||
-              err == MC_ERR_NO_AVAILABLE_HANDLE); /* for another place */
     struct mc_client_stats stats = stats_of(patient);
+    for (int i = 0; i < 10 && stats.quarantined_bytes == 0; i++) {
+        /* On a busy machine its time may be over before any byte went. */
+        enum mc_err err = put(user, "b", HUGE_LEN - MIB, 2);
+        ck_assert(err == MC_ERR_TRANSFER_FAIL ||
+                  err == MC_ERR_NO_AVAILABLE_HANDLE); /* for another place */
+        stats = stats_of(patient);
+    }
     ck_assert_uint_gt(stats.quarantined_bytes, 0);
     ck_assert_int_eq(kill(pid, SIGCONT), 0);
     ck_assert(AWAIT((stats = stats_of(patient), stats.quarantined_bytes == 0)));
