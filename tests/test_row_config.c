@@ -21,9 +21,14 @@ static void write_file(const char *bytes, size_t len)
     ck_assert_int_eq(fclose(file), 0);
 }
 
-static enum mc_err read_text(const char *text, struct mc_row_driver_opts *opts)
+static void write_text(const char *text)
 {
     write_file(text, strlen(text));
+}
+
+static enum mc_err read_text(const char *text, struct mc_row_driver_opts *opts)
+{
+    write_text(text);
     return mc_row_driver_config(path, opts, problem, sizeof problem);
 }
 
@@ -99,7 +104,7 @@ START_TEST(a_file_says_all_that_a_driver_needs)
                                "blob: {key_prefix: llama/}\n"
                                "row_driver: {workers: 8}\n";
     struct mc_row_file file = {.driver = {.rows_max = 7}};
-    write_file(text, strlen(text));
+    write_text(text);
     ck_assert_int_eq(mc_row_driver_file(path, &file, problem, sizeof problem),
                      MC_OK);
     ck_assert(file.has_client);
@@ -128,7 +133,7 @@ START_TEST(what_is_not_named_stays)
                                .key_prefix = "mine/"};
     const char text[] = "client:\n  master_server_address: a:1\n"
                         "  local_buffer_size: 0\n";
-    write_file(text, strlen(text));
+    write_text(text);
     ck_assert_int_eq(mc_row_driver_file(path, &file, NULL, 0), MC_OK);
     ck_assert_str_eq(file.client.master, "a:1");
     ck_assert_str_eq(file.client.tenant, "t");
@@ -136,7 +141,7 @@ START_TEST(what_is_not_named_stays)
     ck_assert_uint_eq(file.client.local_buffer_bytes, MC_NONE);
     ck_assert_str_eq(file.key_prefix, "mine/");
     /* One that is refused changes nothing. */
-    write_file("blob: {key_prefix: b}\nx: 1\n", 26);
+    write_text("blob: {key_prefix: b}\nx: 1\n");
     ck_assert_int_eq(mc_row_driver_file(path, &file, NULL, 0),
                      MC_ERR_INVALID_PARAMS);
     ck_assert_str_eq(file.key_prefix, "mine/");
@@ -144,11 +149,11 @@ START_TEST(what_is_not_named_stays)
     ck_assert_int_eq(mc_row_driver_file(path, NULL, NULL, 0),
                      MC_ERR_INVALID_PARAMS);
     /* What another file said stays as well. */
-    write_file("blob: {key_prefix: b}\n", 22);
+    write_text("blob: {key_prefix: b}\n");
     ck_assert_int_eq(mc_row_driver_file(path, &file, NULL, 0), MC_OK);
     ck_assert_str_eq(file.key_prefix, "b");
     ck_assert_str_eq(file.client.master, "a:1");
-    write_file("client: {protocol: tcp}\n", 24);
+    write_text("client: {protocol: tcp}\n");
     ck_assert_int_eq(mc_row_driver_file(path, &file, NULL, 0),
                      MC_ERR_INVALID_PARAMS);
     ck_assert_str_eq(file.client.master, "a:1");
@@ -328,7 +333,7 @@ START_TEST(a_problem_has_room_or_is_cut)
 {
     struct mc_row_driver_opts opts = {.workers = 3};
     char small[8] = "1234567";
-    write_file("x: 1", 4);
+    write_text("x: 1");
     ck_assert_int_eq(mc_row_driver_config(path, &opts, small, sizeof small),
                      MC_ERR_INVALID_PARAMS);
     ck_assert_str_eq(small, "/tmp/mc");
@@ -345,7 +350,7 @@ START_TEST(without_memory_nothing_is_read)
     ALLOC_FAIL_EACH(fail)
     {
         struct mc_row_driver_opts opts = {.workers = 3};
-        write_file("row_driver: {workers: 5}", 24);
+        write_text("row_driver: {workers: 5}");
         alloc_fail_arm(&fail);
         enum mc_err err =
             mc_row_driver_config(path, &opts, problem, sizeof problem);
