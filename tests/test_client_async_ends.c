@@ -11,6 +11,7 @@
 #include "client_write.h"
 #include "copy.h"
 #include "crowd_rig.h"
+#include "sanitized.h"
 #include "suite.h"
 
 #define LEN 600
@@ -417,7 +418,7 @@ static void cancel_a_get(struct async_job *get, const struct async_job *put,
 START_TEST(canceled_at_any_moment_each_row_says_what_is)
 {
     static const struct mc_async_opts opts = {.workers = 3, .rows_per_call = 4};
-    unsigned rounds = runs_slowly() ? 15 : 60;
+    unsigned rounds = SANITIZED ? 15 : 60;
     open_rig(&opts);
     for (unsigned i = 0; i < rounds; i++) {
         char name[8];
@@ -438,7 +439,7 @@ END_TEST
 /* Closing comes in the middle of it all. */
 START_TEST(closed_at_any_moment_each_row_says_what_is)
 {
-    unsigned rounds = runs_slowly() ? 6 : 20;
+    unsigned rounds = SANITIZED ? 6 : 20;
     open_rig(NULL);
     for (unsigned i = 0; i < rounds; i++) {
         static const struct mc_async_opts opts = {.workers = 2,

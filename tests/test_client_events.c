@@ -9,6 +9,7 @@
 #include "await.h"
 #include "client_rig.h"
 #include "mc_log.h"
+#include "sanitized.h"
 #include "suite.h"
 
 static struct client_rig rig;
@@ -135,7 +136,7 @@ END_TEST
 START_TEST(a_put_on_a_full_log_leaves_nothing_behind)
 {
     /* Over a socket what need not wait takes a while too. */
-    uint32_t over_socket_ms = runs_slowly() ? 5000 : 500;
+    uint32_t over_socket_ms = SANITIZED ? 5000 : 500;
     struct mc_client_opts opts = {
         .segment_bytes = MIB,
         .timeout_ms = client_link() ? over_socket_ms : 1,

@@ -24,6 +24,7 @@
 #include "client_rig.h"
 #include "crowd_rig.h"
 #include "mci_alloc.h"
+#include "sanitized.h"
 #include "suite.h"
 
 static struct client_rig rig;
@@ -236,7 +237,7 @@ START_TEST(readers_under_eviction_get_whole_bytes)
                                         &reading),
                          0);
     }
-    unsigned enough = runs_slowly() ? 5000 : 50000;
+    unsigned enough = SANITIZED ? 5000 : 50000;
     while (atomic_load(&reading.reads) < enough &&
            atomic_load(&reading.faults) == 0) {
         sched_yield();
@@ -266,7 +267,7 @@ START_TEST(what_exist_said_is_there_can_be_read)
     struct reading reading = {.rig = &rig};
     pthread_t evictor;
     ck_assert_int_eq(pthread_create(&evictor, NULL, run_evictor, &reading), 0);
-    uint32_t enough = runs_slowly() ? 1000 : 10000;
+    uint32_t enough = SANITIZED ? 1000 : 10000;
     uint32_t hits = 0;
     uint32_t gone = 0;
     for (uint32_t i = 0; hits < enough && gone == 0; i++) {

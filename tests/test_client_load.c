@@ -18,6 +18,7 @@
 #include "await.h"
 #include "client_rig.h"
 #include "mci_clock.h"
+#include "sanitized.h"
 #include "set_tap.h"
 #include "suite.h"
 
@@ -301,7 +302,7 @@ static uint64_t run_ms(void)
     if (soak && soak[0] == '1') {
         return 60000;
     }
-    return runs_slowly() ? 3000 : 10000;
+    return SANITIZED ? 3000 : 10000;
 }
 
 /* Over a socket a read has to be over within its lease. */
@@ -310,7 +311,7 @@ static uint64_t lease_ms(void)
     if (!client_link()) {
         return 2;
     }
-    return runs_slowly() ? 100 : 20;
+    return SANITIZED ? 100 : 20;
 }
 
 static void open_load(struct load *load, const struct mode *mode)

@@ -13,6 +13,7 @@
 #include "crowd_rig.h"
 #include "mc_log.h"
 #include "mci_clock.h"
+#include "sanitized.h"
 #include "suite.h"
 
 #define LEN (4 * KIB)
@@ -140,7 +141,7 @@ START_TEST(sixty_four_threads_ask_for_thousands_and_put)
 {
     struct asker askers[ASKERS];
     pthread_t threads[ASKERS];
-    unsigned rounds = getenv("MC_SOAK") ? 100 : runs_slowly() ? 1 : 2;
+    unsigned rounds = getenv("MC_SOAK") ? 100 : SANITIZED ? 1 : 2;
     start(NULL);
     struct mc_client *lender = join_with(64 * MIB);
     struct mc_client *client = join_with(MC_NONE);
@@ -234,7 +235,7 @@ START_TEST(a_lender_that_leaves_costs_nobody_a_put)
         ck_assert_int_eq(
             pthread_create(&threads[i], NULL, put_often, &putters[i]), 0);
     }
-    for (int i = 0; i < (runs_slowly() ? 3 : 10); i++) {
+    for (int i = 0; i < (SANITIZED ? 3 : 10); i++) {
         struct mc_client *leaves = join_with(64 * MIB);
         uint64_t begun = mci_clock_ns();
         while (!has_passed(begun, 100)) {

@@ -19,6 +19,7 @@
 #include "crowd_rig.h"
 #include "mc_log.h"
 #include "mci_clock.h"
+#include "sanitized.h"
 #include "suite.h"
 
 static struct process_rig process;
@@ -286,7 +287,7 @@ static int move_with_few_ports(unsigned rounds)
 
 START_TEST(small_calls_do_not_use_up_the_ports)
 {
-    unsigned rounds = getenv("MC_SOAK") ? 6250 : runs_slowly() ? 100 : 250;
+    unsigned rounds = getenv("MC_SOAK") ? 6250 : SANITIZED ? 100 : 250;
     int status = 0;
     pid_t pid = fork();
     ck_assert_int_ge(pid, 0);

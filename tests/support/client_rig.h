@@ -80,7 +80,4 @@ bool client_has(struct client_rig *rig, const char *key);
  * another. */
 void stamp_fill(void *data, size_t len, uint64_t stamp);
 bool stamp_read(const void *data, size_t len, uint64_t *stamp_out);
-
-/* True under a sanitizer, where time is short. */
-bool runs_slowly(void);
 #endif
