@@ -17,6 +17,7 @@
 
 #include "await.h"
 #include "client_rig.h"
+#include "draw.h"
 #include "mci_clock.h"
 #include "sanitized.h"
 #include "set_tap.h"
@@ -64,14 +65,6 @@ struct writer {
     uint8_t value[VALUE_MAX];
     uint8_t batch[4][VALUE_MAX];
 };
-
-static uint64_t draw(struct writer *writer, uint64_t below)
-{
-    writer->random ^= writer->random << 13;
-    writer->random ^= writer->random >> 7;
-    writer->random ^= writer->random << 17;
-    return writer->random % below;
-}
 
 static size_t len_of(uint64_t stamp)
 {
@@ -124,9 +117,9 @@ static void write_rows(struct writer *writer, uint32_t count, bool replaces)
     char texts[4][TAG_MAX];
     int64_t results[4];
     for (uint32_t i = 0; i < count; i++) {
-        bool is_tagged = draw(writer, 4) != 0;
+        bool is_tagged = draw(&writer->random, 4) != 0;
         uint64_t stamp = next_stamp(writer, is_tagged);
-        names[i] = key_of(draw(writer, KEYS));
+        names[i] = key_of(draw(&writer->random, KEYS));
         keys[i] = mc_view_make(names[i].text, 3);
         values[i] = mc_view_make(writer->batch[i], len_of(stamp));
         stamp_fill(writer->batch[i], len_of(stamp), stamp);
@@ -153,7 +146,7 @@ static void write_rows(struct writer *writer, uint32_t count, bool replaces)
 
 static void read_one(struct writer *writer)
 {
-    struct named name = key_of(draw(writer, KEYS));
+    struct named name = key_of(draw(&writer->random, KEYS));
     uint64_t size = 0;
     uint64_t stamp = 0;
     enum mc_err err =
@@ -173,10 +166,10 @@ static void read_one(struct writer *writer)
 
 static void remove_one(struct writer *writer)
 {
-    struct named name = key_of(draw(writer, KEYS));
+    struct named name = key_of(draw(&writer->random, KEYS));
     enum mc_err err =
         mc_client_remove(writer->load->rig.client, mc_view_make(name.text, 3),
-                         draw(writer, 2) == 0);
+                         draw(&writer->random, 2) == 0);
     judge(writer->load, err,
           err == MC_OK || err == MC_ERR_OBJECT_NOT_FOUND ||
               err == MC_ERR_OBJECT_HAS_LEASE ||
@@ -201,16 +194,16 @@ static void *run_writer(void *ctx)
 {
     struct writer *writer = ctx;
     while (!atomic_load_explicit(&writer->load->stop, memory_order_relaxed)) {
-        uint64_t dice = draw(writer, 100);
+        uint64_t dice = draw(&writer->random, 100);
         keep_within_the_log(writer->load);
         if (dice < 30) {
             write_rows(writer, 1, false);
         } else if (dice < 55) {
             write_rows(writer, 1, true);
         } else if (dice < 60) {
-            write_rows(writer, 1 + (uint32_t)draw(writer, 4), false);
+            write_rows(writer, 1 + (uint32_t)draw(&writer->random, 4), false);
         } else if (dice < 65) {
-            write_rows(writer, 1 + (uint32_t)draw(writer, 4), true);
+            write_rows(writer, 1 + (uint32_t)draw(&writer->random, 4), true);
         } else if (dice < 80) {
             remove_one(writer);
         } else {

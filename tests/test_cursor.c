@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cursor.h"
+#include "draw.h"
 #include "suite.h"
 
 #define EPOCH UINT64_C(0x100)
@@ -715,14 +716,6 @@ START_TEST(the_largest_numbers_do_not_wrap)
 END_TEST
 
 /* ---- all of it at random ---- */
-
-static uint64_t draw(uint64_t *state, uint64_t below)
-{
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state % below;
-}
 
 /* A truthful publisher behind a lossy line: messages are dropped, repeated,
  * unreadable; ids are lost with burnt numbers; it restarts. Every id is then

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "await.h"
+#include "draw.h"
 #include "flow_agree.h"
 #include "mc_client.h"
 #include "mc_subscriber.h"
@@ -95,14 +96,6 @@ struct writer {
     uint64_t random;
 };
 
-static uint64_t draw(struct writer *writer, uint64_t below)
-{
-    writer->random ^= writer->random << 13;
-    writer->random ^= writer->random >> 7;
-    writer->random ^= writer->random << 17;
-    return writer->random % below;
-}
-
 static void pause_while_ahead(struct crowd *crowd)
 {
     while (!atomic_load(&crowd->stop) &&
@@ -118,7 +111,7 @@ static void write_one(struct writer *writer, uint64_t count)
     char key_text[4];
     char tag_text[48];
     (void)snprintf(key_text, sizeof key_text, "k%02u",
-                   (unsigned)draw(writer, KEYS));
+                   (unsigned)draw(&writer->random, KEYS));
     (void)snprintf(tag_text, sizeof tag_text, "w%ju-%ju",
                    (uintmax_t)writer->number, (uintmax_t)count);
     struct mc_view key = mc_view_str(key_text);
@@ -126,15 +119,16 @@ static void write_one(struct writer *writer, uint64_t count)
     struct mc_replicate_config config = {.session_ids = &tag,
                                          .session_id_count = 1};
     const struct mc_replicate_config *how =
-        draw(writer, 4) == 0 ? NULL : &config;
-    uint64_t dice = draw(writer, 10);
+        draw(&writer->random, 4) == 0 ? NULL : &config;
+    uint64_t dice = draw(&writer->random, 10);
     enum mc_err err = MC_OK;
     if (dice < 4) {
         err = mc_client_put(crowd->client, key, tag_text, 16, how);
     } else if (dice < 7) {
         err = mc_client_upsert(crowd->client, key, tag_text, 16, how);
     } else {
-        err = mc_client_remove(crowd->client, key, draw(writer, 2) == 0);
+        err =
+            mc_client_remove(crowd->client, key, draw(&writer->random, 2) == 0);
         if (err == MC_ERR_OBJECT_NOT_FOUND ||
             err == MC_ERR_REPLICA_IS_NOT_READY) {
             err = MC_OK;

@@ -2,18 +2,11 @@
 /* The ids that were passed over, against a plain array of what each one is; and
  * what a cursor makes of those that were fetched. */
 #include "cursor_fetch.h"
+#include "draw.h"
 #include "holes.h"
 #include "suite.h"
 
 enum { IDS = 4000 };
-
-static uint64_t draw(uint64_t *state, uint64_t below)
-{
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state % below;
-}
 
 /* 0: there, 1: lost, 2: refused. */
 struct plain {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "draw.h"
 #include "index_check.h"
 #include "mci_alloc.h"
 #include "suite.h"
@@ -25,14 +26,6 @@ struct world {
     bool is_kept[512];
 };
 
-static uint64_t draw(struct world *world, uint64_t below)
-{
-    world->random ^= world->random << 13;
-    world->random ^= world->random >> 7;
-    world->random ^= world->random << 17;
-    return world->random % below;
-}
-
 static struct mc_view text(const char *s)
 {
     return mc_view_str(s);
@@ -43,14 +36,18 @@ static void open_world(struct world *world, uint64_t seed)
     struct mc_index_opts opts = {0};
     memset(world, 0, sizeof *world);
     world->random = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
-    world->has_parts = draw(world, 2);
-    world->range = 8 + draw(world, 300);
-    world->sessions = 2 + draw(world, 60);
-    opts.max_nodes = draw(world, 2) ? 4 + draw(world, world->range) : 0;
-    opts.max_sessions = draw(world, 2) ? 1 + draw(world, 12) : 0;
-    opts.max_heads = draw(world, 2) ? 1 + (uint32_t)draw(world, 4) : 0;
-    opts.max_marks = draw(world, 2) ? 1 + draw(world, 60) : 0;
-    opts.max_owners = draw(world, 3) ? 0 : 3 + (uint32_t)draw(world, 4);
+    world->has_parts = draw(&world->random, 2);
+    world->range = 8 + draw(&world->random, 300);
+    world->sessions = 2 + draw(&world->random, 60);
+    opts.max_nodes =
+        draw(&world->random, 2) ? 4 + draw(&world->random, world->range) : 0;
+    opts.max_sessions =
+        draw(&world->random, 2) ? 1 + draw(&world->random, 12) : 0;
+    opts.max_heads =
+        draw(&world->random, 2) ? 1 + (uint32_t)draw(&world->random, 4) : 0;
+    opts.max_marks = draw(&world->random, 2) ? 1 + draw(&world->random, 60) : 0;
+    opts.max_owners =
+        draw(&world->random, 3) ? 0 : 3 + (uint32_t)draw(&world->random, 4);
     ck_assert_int_eq(
         mc_key_layout_parse(text(world->has_parts ? "vllm:tp=2" : "u64"),
                             text(""), &opts.layout),
@@ -83,43 +80,46 @@ struct step {
 
 static void draw_step(struct world *world, struct step *step)
 {
-    uint64_t hash = draw(world, world->range);
+    uint64_t hash = draw(&world->random, world->range);
     step->session[0] = '\0';
-    if (draw(world, 10)) {
+    if (draw(&world->random, 10)) {
         (void)snprintf(step->session, sizeof step->session, "s%u",
-                       (unsigned)draw(world, world->sessions));
+                       (unsigned)draw(&world->random, world->sessions));
     }
     (void)snprintf(step->worker, sizeof step->worker, "w%u",
-                   (unsigned)draw(world, 3));
+                   (unsigned)draw(&world->random, 3));
     (void)snprintf(step->backend, sizeof step->backend, "n%u",
-                   (unsigned)draw(world, 3));
+                   (unsigned)draw(&world->random, 3));
     if (world->has_parts) {
         (void)snprintf(step->key, sizeof step->key, "@tp_rank:%u@%048u%016llx",
-                       (unsigned)draw(world, 2), draw(world, 20) ? 7u : 8u,
+                       (unsigned)draw(&world->random, 2),
+                       draw(&world->random, 20) ? 7u : 8u,
                        (unsigned long long)hash);
     } else {
         (void)snprintf(step->key, sizeof step->key,
-                       draw(world, 20) ? "%llu" : "0%llu",
+                       draw(&world->random, 20) ? "%llu" : "0%llu",
                        (unsigned long long)hash);
     }
-    step->medium = draw(world, 3) ? "cpu" : "disk";
-    step->tenant = draw(world, 5) ? "default" : "t2";
-    step->len = 1 + draw(world, 12);
+    step->medium = draw(&world->random, 3) ? "cpu" : "disk";
+    step->tenant = draw(&world->random, 5) ? "default" : "t2";
+    step->len = 1 + draw(&world->random, 12);
     step->chain[0] = hash;
-    bool is_line = draw(world, 20) == 0;
+    bool is_line = draw(&world->random, 20) == 0;
     step->len = is_line ? CHAIN_MAX : step->len;
     for (size_t i = 1; i < step->len; i++) {
         uint64_t above = step->chain[i - 1];
-        step->chain[i] = is_line ? (above + 1) % world->range
-                         : draw(world, 30)
-                             ? (above * 2 + 1 + draw(world, 2)) % world->range
-                             : draw(world, world->range);
+        step->chain[i] =
+            is_line ? (above + 1) % world->range
+            : draw(&world->random, 30)
+                ? (above * 2 + 1 + draw(&world->random, 2)) % world->range
+                : draw(&world->random, world->range);
     }
-    step->has_parent = draw(world, 2);
-    step->parent = draw(world, world->range);
-    step->tier = draw(world, 2) ? MC_TIER_HOST : MC_TIER_DEVICE;
-    step->engine = (struct mc_index_engine){
-        text(step->tenant), text(step->worker), (uint32_t)draw(world, 2)};
+    step->has_parent = draw(&world->random, 2);
+    step->parent = draw(&world->random, world->range);
+    step->tier = draw(&world->random, 2) ? MC_TIER_HOST : MC_TIER_DEVICE;
+    step->engine =
+        (struct mc_index_engine){text(step->tenant), text(step->worker),
+                                 (uint32_t)draw(&world->random, 2)};
 }
 
 /* The engine that keeps what it holds: a block that the index took for it must
@@ -127,7 +127,7 @@ static void draw_step(struct world *world, struct step *step)
 static void keep_block(struct world *world)
 {
     const struct mc_index_engine engine = {text("default"), text("w9"), 0};
-    uint64_t hash = draw(world, world->range);
+    uint64_t hash = draw(&world->random, world->range);
     if (mc_index_engine_stored(world->index, &engine, MC_TIER_DEVICE, &hash,
                                &hash, 1, text("")) ==
         MC_INDEX_CYCLIC_PARENT) { /* refused as a chain, but held */
@@ -223,10 +223,10 @@ static void run_world(uint64_t seed, bool is_failing)
     for (int i = 0; i < CHANGES; i++) {
         struct step step;
         draw_step(&world, &step);
-        uint64_t roll = draw(&world, 15);
-        uint64_t other = draw(&world, 12);
+        uint64_t roll = draw(&world.random, 15);
+        uint64_t other = draw(&world.random, 12);
         if (is_failing) {
-            (void)mci_alloc_fail_at(1 + draw(&world, 6));
+            (void)mci_alloc_fail_at(1 + draw(&world.random, 6));
         }
         if (roll < 13) {
             change_blocks(&world, &step, roll);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "alloc_fail.h"
+#include "draw.h"
 #include "mirror.h"
 #include "suite.h"
 
@@ -290,14 +291,6 @@ struct plain_row {
     uint64_t id;
     char session[8];
 };
-
-static uint64_t draw(uint64_t *state, uint64_t below)
-{
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state % below;
-}
 
 static void compare(const struct mirror *mirror,
                     struct plain_row plain[TENANTS][KEYS][MEDIA])

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "alloc_fail.h"
+#include "draw.h"
 #include "mirror_past.h"
 #include "suite.h"
 
@@ -306,14 +307,6 @@ struct happening {
     int key;
     uint64_t id;
 };
-
-static uint64_t draw(uint64_t *state, uint64_t below)
-{
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state % below;
-}
 
 /* As whoever recovers applies an event, without telling anybody. */
 static void apply(struct mirror *mirror, const struct happening *what)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "alloc_fail.h"
+#include "draw.h"
 #include "publisher_model.h"
 #include "stream.h"
 #include "suite.h"
@@ -919,14 +920,6 @@ START_TEST(too_much_of_the_past_begins_a_later_snapshot)
 END_TEST
 
 /* ---- everything at random ---- */
-
-static uint64_t draw(uint64_t *state, uint64_t below)
-{
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state % below;
-}
 
 static void change(struct rig *rig, uint64_t *state)
 {

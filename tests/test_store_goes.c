@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "draw.h"
 #include "store_rig.h"
 #include "suite.h"
 
@@ -53,14 +54,6 @@ struct model {
     uint64_t marks;
     uint64_t found_gone; /* calls that met a key between mark and slice */
 };
-
-static uint64_t draw(struct model *model, uint64_t below)
-{
-    model->random ^= model->random << 13;
-    model->random ^= model->random >> 7;
-    model->random ^= model->random << 17;
-    return model->random % below;
-}
 
 static const char *name_of(uint32_t key)
 {
@@ -110,7 +103,7 @@ static enum mc_err absent_code(const struct model *model, uint32_t key)
 /* A key for a call to be about; counts those that are gone and not taken out. */
 static uint32_t pick(struct model *model)
 {
-    uint32_t key = (uint32_t)draw(model, KEYS);
+    uint32_t key = (uint32_t)draw(&model->random, KEYS);
     model->found_gone += model->is_said[key] && !is_there(model, key);
     return key;
 }
@@ -162,13 +155,13 @@ static void hear(struct model *model)
 static void do_start(struct model *model)
 {
     const struct mc_replicate_config two = {.replica_num = 2};
-    struct attempt *attempt = &model->attempts[draw(model, OPEN_MAX)];
+    struct attempt *attempt = &model->attempts[draw(&model->random, OPEN_MAX)];
     uint32_t key = pick(model);
     if (attempt->row.attempt.number != 0) {
         return;
     }
-    struct attempt fresh = {.key = key, .is_put = draw(model, 2) == 0};
-    bool is_tagged = draw(model, 3) != 0;
+    struct attempt fresh = {.key = key, .is_put = draw(&model->random, 2) == 0};
+    bool is_tagged = draw(&model->random, 3) != 0;
     if (is_tagged) {
         (void)snprintf(fresh.tag, sizeof fresh.tag, "t%ju",
                        (uintmax_t)++model->tags);
@@ -178,7 +171,7 @@ static void do_start(struct model *model)
     *attempt = fresh;
     bool is_refused =
         fresh.is_put && (is_there(model, key) || is_open(model, key, true));
-    model->rig.config = draw(model, 3) == 0 ? &two : NULL;
+    model->rig.config = draw(&model->random, 3) == 0 ? &two : NULL;
     attempt->row = fresh.is_put
                        ? rig_put_start(&model->rig, attempt->spec, 100)
                        : rig_upsert_start(&model->rig, attempt->spec, 100);
@@ -204,7 +197,7 @@ static void publish(struct model *model, const struct attempt *attempt)
 
 static void do_end(struct model *model)
 {
-    struct attempt *attempt = &model->attempts[draw(model, OPEN_MAX)];
+    struct attempt *attempt = &model->attempts[draw(&model->random, OPEN_MAX)];
     if (attempt->row.attempt.number == 0) {
         return;
     }
@@ -214,7 +207,7 @@ static void do_end(struct model *model)
     }
     bool is_dropped = attempt->is_put && is_there(model, attempt->key);
     enum mc_err code = is_left || is_dropped ? MC_OK : MC_ERR_INVALID_VERSION;
-    if (draw(model, 8) == 0) {
+    if (draw(&model->random, 8) == 0) {
         ck_assert_int_eq(rig_revoke(&model->rig, &attempt->row), MC_OK);
     } else {
         model->found_gone +=
@@ -264,7 +257,7 @@ static void do_offload(struct model *model)
 {
     uint32_t key = pick(model);
     bool was_there = is_there(model, key);
-    if (draw(model, 2) == 0) {
+    if (draw(&model->random, 2) == 0) {
         ck_assert_int_eq(rig_offload(&model->rig, name_of(key)),
                          was_there ? MC_OK : MC_ERR_OBJECT_NOT_FOUND);
         model->versions[key].is_on_disk = was_there;
@@ -283,11 +276,11 @@ static void do_read(struct model *model)
 {
     uint32_t key = pick(model);
     enum mc_err code = is_there(model, key) ? MC_OK : absent_code(model, key);
-    if (draw(model, 2) == 0) {
+    if (draw(&model->random, 2) == 0) {
         ck_assert_int_eq(rig_exist(&model->rig, name_of(key)), code == MC_OK);
         return;
     }
-    struct mci_read_row row = draw(model, 2) == 0
+    struct mci_read_row row = draw(&model->random, 2) == 0
                                   ? rig_lease(&model->rig, name_of(key))
                                   : rig_get(&model->rig, name_of(key), true);
     ck_assert_int_eq(row.err, code);
@@ -304,14 +297,14 @@ static void lend(struct model *model, struct segment *segment)
 
 static void do_mark(struct model *model)
 {
-    struct segment *segment = &model->living[draw(model, LIVING)];
+    struct segment *segment = &model->living[draw(&model->random, LIVING)];
     for (int i = 0; i < GOING_MAX; i++) {
         struct segment *going = &model->going[i];
         if (going->id != 0) {
             continue;
         }
         *going = *segment;
-        going->is_expired = draw(model, 2) == 0;
+        going->is_expired = draw(&model->random, 2) == 0;
         if (going->is_expired) {
             mci_master_client_expire(model->rig.master, going->client);
         } else {
@@ -343,7 +336,7 @@ static bool step(struct model *model, struct segment *going)
 
 static void do_step(struct model *model)
 {
-    struct segment *going = &model->going[draw(model, GOING_MAX)];
+    struct segment *going = &model->going[draw(&model->random, GOING_MAX)];
     if (going->id != 0 && step(model, going)) {
         going->id = 0;
     }
@@ -351,7 +344,7 @@ static void do_step(struct model *model)
 
 static void do_pass(struct model *model)
 {
-    rig_pass_and_sweep(&model->rig, draw(model, 20000));
+    rig_pass_and_sweep(&model->rig, draw(&model->random, 20000));
 }
 
 /* ---- all of it ---------------------------------------------------------- */
@@ -386,7 +379,7 @@ static const struct {
 
 static void do_something(struct model *model)
 {
-    uint64_t dice = draw(model, 100);
+    uint64_t dice = draw(&model->random, 100);
     size_t i = 0;
     while (dice >= doings[i].share) {
         dice -= doings[i++].share;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "draw.h"
 #include "mci_extent.h"
 #include "store_rig.h"
 #include "suite.h"
@@ -75,14 +76,6 @@ struct model {
 };
 
 static const char *const names[KEYS] = {"a", "b", "c", "d", "e", "f"};
-
-static uint64_t draw(struct model *model, uint64_t below)
-{
-    model->random ^= model->random << 13;
-    model->random ^= model->random >> 7;
-    model->random ^= model->random << 17;
-    return model->random % below;
-}
 
 /* ---- what is said ---------------------------------------------------------- */
 
@@ -240,8 +233,8 @@ static void do_start(struct model *model)
 {
     static const enum kind kinds[] = {BY_PUT, BY_PUT, BY_UPSERT, BY_UPSERT,
                                       BY_PROMOTE};
-    enum kind kind = kinds[draw(model, 5)];
-    uint32_t key = (uint32_t)draw(model, KEYS);
+    enum kind kind = kinds[draw(&model->random, 5)];
+    uint32_t key = (uint32_t)draw(&model->random, KEYS);
     struct attempt *attempt = &model->attempts[model->next];
     if (attempt->row.attempt.number != 0 && attempt->fate == IS_OPEN) {
         model->next = (model->next + 1) % OPEN_MAX;
@@ -249,7 +242,7 @@ static void do_start(struct model *model)
     }
     enum mc_err code = start_code(model, key, kind);
     struct attempt fresh = {.kind = kind, .key = key};
-    bool is_tagged = kind != BY_PROMOTE && draw(model, 3) != 0;
+    bool is_tagged = kind != BY_PROMOTE && draw(&model->random, 3) != 0;
     if (is_tagged) {
         (void)snprintf(fresh.tag, sizeof fresh.tag, "t%ju",
                        (uintmax_t)++model->tags);
@@ -257,8 +250,8 @@ static void do_start(struct model *model)
     (void)snprintf(fresh.spec, sizeof fresh.spec, "%s%s%s", names[key],
                    is_tagged ? "#" : "", fresh.tag);
     *attempt = fresh;
-    uint64_t size =
-        kind == BY_PROMOTE ? model->objects[key].size : 1 + draw(model, 1000);
+    uint64_t size = kind == BY_PROMOTE ? model->objects[key].size
+                                       : 1 + draw(&model->random, 1000);
     attempt->of_version = model->objects[key].version;
     attempt->row = start_row(model, kind, attempt->spec, size);
     ck_assert_msg(attempt->row.err == code, "start %d of %s: %d, not %d", kind,
@@ -320,7 +313,7 @@ static enum mc_err end_promotion(struct model *model, struct attempt *attempt)
 
 static struct attempt *any_attempt(struct model *model)
 {
-    struct attempt *attempt = &model->attempts[draw(model, OPEN_MAX)];
+    struct attempt *attempt = &model->attempts[draw(&model->random, OPEN_MAX)];
     return attempt->row.attempt.number != 0 ? attempt : NULL;
 }
 
@@ -367,10 +360,10 @@ static enum mc_err absent_code(const struct model *model, uint32_t key)
 
 static void do_get(struct model *model)
 {
-    uint32_t key = (uint32_t)draw(model, KEYS);
+    uint32_t key = (uint32_t)draw(&model->random, KEYS);
     struct object *object = &model->objects[key];
     struct mci_read_row row =
-        rig_get(&model->rig, names[key], draw(model, 2) == 0);
+        rig_get(&model->rig, names[key], draw(&model->random, 2) == 0);
     if (!object->is_readable) {
         ck_assert_int_eq(row.err, absent_code(model, key));
         return;
@@ -387,7 +380,7 @@ static void do_get(struct model *model)
 
 static void do_exist(struct model *model)
 {
-    uint32_t key = (uint32_t)draw(model, KEYS);
+    uint32_t key = (uint32_t)draw(&model->random, KEYS);
     struct object *object = &model->objects[key];
     ck_assert_int_eq(rig_exist(&model->rig, names[key]), object->is_readable);
     object->asked_ns =
@@ -421,9 +414,9 @@ static void expect_places(const struct model *model, const struct lease *lease)
 
 static void do_lease(struct model *model)
 {
-    uint32_t key = (uint32_t)draw(model, KEYS);
+    uint32_t key = (uint32_t)draw(&model->random, KEYS);
     const struct object *object = &model->objects[key];
-    struct lease *lease = &model->leases[draw(model, LEASES)];
+    struct lease *lease = &model->leases[draw(&model->random, LEASES)];
     if (lease->row.lease.number != 0 && lease->until_ns > model->rig.now_ns) {
         return;
     }
@@ -457,8 +450,8 @@ static bool may_renew(const struct model *model, const struct lease *lease)
 
 static void do_renew(struct model *model)
 {
-    struct lease *lease = &model->leases[draw(model, LEASES)];
-    bool only_holds = draw(model, 3) == 0;
+    struct lease *lease = &model->leases[draw(&model->random, LEASES)];
+    bool only_holds = draw(&model->random, 3) == 0;
     bool goes_on = may_renew(model, lease);
     enum mc_err err = only_holds ? rig_lease_hold(&model->rig, &lease->row)
                                  : rig_lease_renew(&model->rig, &lease->row);
@@ -478,7 +471,7 @@ static void do_renew(struct model *model)
 
 static void do_let_go(struct model *model)
 {
-    struct lease *lease = &model->leases[draw(model, LEASES)];
+    struct lease *lease = &model->leases[draw(&model->random, LEASES)];
     rig_lease_release(&model->rig, &lease->row);
 }
 
@@ -501,9 +494,9 @@ static void drop(struct model *model, uint32_t key)
 
 static void do_remove(struct model *model)
 {
-    uint32_t key = (uint32_t)draw(model, KEYS);
+    uint32_t key = (uint32_t)draw(&model->random, KEYS);
     struct object *object = &model->objects[key];
-    bool force = draw(model, 2) == 0;
+    bool force = draw(&model->random, 2) == 0;
     int64_t code = 0;
     if (!object->is_readable) {
         code = absent_code(model, key);
@@ -518,7 +511,7 @@ static void do_remove(struct model *model)
 /* The order of its walk is the store's own, so events are taken key by key. */
 static void do_remove_all(struct model *model)
 {
-    bool force = draw(model, 2) == 0;
+    bool force = draw(&model->random, 2) == 0;
     uint32_t left = 0;
     uint64_t removed = rig_remove_all(&model->rig, force);
     const char *events = rig_events(&model->rig);
@@ -547,7 +540,7 @@ static void do_remove_all(struct model *model)
 
 static void do_offload(struct model *model)
 {
-    uint32_t key = (uint32_t)draw(model, KEYS);
+    uint32_t key = (uint32_t)draw(&model->random, KEYS);
     struct object *object = &model->objects[key];
     if (!object->is_readable) {
         return;
@@ -561,8 +554,9 @@ static void do_offload(struct model *model)
 
 static void do_lose(struct model *model)
 {
-    unsigned medium = draw(model, 2) == 0 ? MC_MEDIUM_CPU : MC_MEDIUM_DISK;
-    uint32_t key = (uint32_t)draw(model, KEYS);
+    unsigned medium =
+        draw(&model->random, 2) == 0 ? MC_MEDIUM_CPU : MC_MEDIUM_DISK;
+    uint32_t key = (uint32_t)draw(&model->random, KEYS);
     struct object *object = &model->objects[key];
     int64_t code = MC_ERR_OBJECT_NOT_FOUND;
     if (object->is_readable) {
@@ -616,8 +610,8 @@ static void compare_state(struct model *model)
 
 static void do_pass(struct model *model)
 {
-    rig_pass(&model->rig, draw(model, 6000));
-    if (draw(model, 2) == 0) {
+    rig_pass(&model->rig, draw(&model->random, 6000));
+    if (draw(&model->random, 2) == 0) {
         rig_sweep(&model->rig);
     }
 }
@@ -638,7 +632,7 @@ static const struct {
 
 static void do_something(struct model *model)
 {
-    uint64_t dice = draw(model, 100);
+    uint64_t dice = draw(&model->random, 100);
     size_t i = 0;
     while (dice >= doings[i].share) {
         dice -= doings[i++].share;
