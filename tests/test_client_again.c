@@ -11,6 +11,7 @@
 #include "crowd_rig.h"
 #include "ctl_proxy.h"
 #include "fake_master.h"
+#include "keep_quiet.h"
 #include "mc_log.h"
 #include "mci_clock.h"
 #include "suite.h"
@@ -21,11 +22,6 @@ static struct process_rig process;
 static struct ctl_proxy *proxy;
 static uint64_t now_ns; /* of all, while a test turns it */
 static uint8_t value[LEN];
-
-static void keep_quiet(void *ctx, enum mc_log_level level, const char *text)
-{
-    (void)ctx, (void)level, (void)text;
-}
 
 static void start(void)
 {

@@ -5,6 +5,7 @@
 #include "async_rig.h"
 #include "await.h"
 #include "data_proxy.h"
+#include "keep_quiet.h"
 #include "mc_log.h"
 #include "mci_clock.h"
 #include "suite.h"
@@ -21,11 +22,6 @@ static struct data_proxy *proxy;
 static struct mc_client *owner;
 static struct mc_client *client;
 static struct mc_async *async;
-
-static void keep_quiet(void *ctx, enum mc_log_level level, const char *text)
-{
-    (void)ctx, (void)level, (void)text;
-}
 
 static struct mc_client *join(uint64_t segment_bytes, const char *hostname)
 {

@@ -20,6 +20,7 @@
 #include "crowd_rig.h"
 #include "ctl_proxy.h"
 #include "data_proxy.h"
+#include "keep_quiet.h"
 #include "mc_log.h"
 #include "mci_client.h"
 #include "self_process.h"
@@ -33,11 +34,6 @@
 #define LENT (16 * MIB)
 
 static struct process_rig process;
-
-static void keep_quiet(void *ctx, enum mc_log_level level, const char *text)
-{
-    (void)ctx, (void)level, (void)text;
-}
 
 static void start(uint16_t port)
 {

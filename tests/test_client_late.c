@@ -13,6 +13,7 @@
 #include "copy.h"
 #include "crowd_rig.h"
 #include "data_proxy.h"
+#include "keep_quiet.h"
 #include "mc_log.h"
 #include "mci_clock.h"
 #include "suite.h"
@@ -31,11 +32,6 @@ static uint8_t *value;
 static uint8_t *got;
 static size_t len;
 static uint64_t now_ns;
-
-static void keep_quiet(void *ctx, enum mc_log_level level, const char *text)
-{
-    (void)ctx, (void)level, (void)text;
-}
 
 /* ---- the calls ----------------------------------------------------------- */
 

@@ -8,6 +8,7 @@
 #include "client_outside.h"
 #include "client_rig.h"
 #include "ctl_proxy.h"
+#include "keep_quiet.h"
 #include "mc_log.h"
 #include "mci_client.h"
 #include "mci_clock.h"
@@ -17,11 +18,6 @@
 static struct process_rig process;
 static struct ctl_proxy *proxy;
 static uint8_t *memory;
-
-static void keep_quiet(void *ctx, enum mc_log_level level, const char *text)
-{
-    (void)ctx, (void)level, (void)text;
-}
 
 static void start(uint16_t port)
 {

@@ -14,6 +14,7 @@
 #include "client_outside.h"
 #include "client_rig.h"
 #include "crowd_rig.h"
+#include "keep_quiet.h"
 #include "mc_log.h"
 #include "mc_master.h"
 #include "mci_address.h"
@@ -27,13 +28,6 @@
 static struct process_rig process;
 static uint8_t value[LEN];
 static uint8_t got[LEN];
-
-static void keep_quiet(void *ctx, enum mc_log_level level, const char *text)
-{
-    (void)ctx;
-    (void)level;
-    (void)text;
-}
 
 static void start(uint16_t port, uint64_t lease_ms)
 {

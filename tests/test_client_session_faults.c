@@ -10,6 +10,7 @@
 #include "client.h"
 #include "client_rig.h"
 #include "ctl_proxy.h"
+#include "keep_quiet.h"
 #include "mc_client_sessions.h"
 #include "mc_log.h"
 #include "mci_client.h"
@@ -33,11 +34,6 @@ static uint8_t source[LEN];
 static uint8_t target[LEN];
 static const struct mc_view key = {"k", 1};
 static const struct mc_view read_key = {"r", 1};
-
-static void keep_quiet(void *ctx, enum mc_log_level level, const char *text)
-{
-    (void)ctx, (void)level, (void)text;
-}
 
 static struct mc_client *join(uint64_t segment_bytes, uint16_t port)
 {

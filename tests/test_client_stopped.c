@@ -15,6 +15,7 @@
 #include "client_rig.h"
 #include "copy.h"
 #include "crowd_rig.h"
+#include "keep_quiet.h"
 #include "master_process.h"
 #include "mc_log.h"
 #include "mci_client.h"
@@ -31,11 +32,6 @@
 static struct master_process master;
 static struct mc_client *owner;
 static struct mc_client *user;
-
-static void keep_quiet(void *ctx, enum mc_log_level level, const char *text)
-{
-    (void)ctx, (void)level, (void)text;
-}
 
 static struct mc_client_opts opts_of(const char *address, uint64_t bytes,
                                      const char *transport)

@@ -12,6 +12,7 @@
 
 #include "await.h"
 #include "flow_agree.h"
+#include "keep_quiet.h"
 #include "master_process.h"
 #include "mc_client.h"
 #include "mc_log.h"
@@ -39,11 +40,6 @@ static uint8_t heard[KEYS]; /* events of the key */
 static uint64_t heard_all;
 static uint64_t out_of_turn;
 static uint64_t signals;
-
-static void keep_quiet(void *ctx, enum mc_log_level level, const char *text)
-{
-    (void)ctx, (void)level, (void)text;
-}
 
 static struct mc_client_opts opts_of(const char *address,
                                      uint64_t segment_bytes)

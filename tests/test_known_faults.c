@@ -11,6 +11,7 @@
 #include "await.h"
 #include "client_rig.h"
 #include "crowd_rig.h"
+#include "keep_quiet.h"
 #include "mc_log.h"
 #include "mci_clock.h"
 #include "sanitized.h"
@@ -21,13 +22,6 @@
 static struct process_rig process;
 static uint8_t value[LEN];
 static uint8_t got[LEN];
-
-static void keep_quiet(void *ctx, enum mc_log_level level, const char *text)
-{
-    (void)ctx;
-    (void)level;
-    (void)text;
-}
 
 static void start_with(const struct mc_store_opts *store, uint32_t ttl_ms)
 {

@@ -17,19 +17,13 @@
 #include "await.h"
 #include "client_rig.h"
 #include "crowd_rig.h"
+#include "keep_quiet.h"
 #include "mc_log.h"
 #include "mci_clock.h"
 #include "sanitized.h"
 #include "suite.h"
 
 static struct process_rig process;
-
-static void keep_quiet(void *ctx, enum mc_log_level level, const char *text)
-{
-    (void)ctx;
-    (void)level;
-    (void)text;
-}
 
 static struct mc_client *join(const char *address, uint64_t segment_bytes,
                               const char *transport)

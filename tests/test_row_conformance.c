@@ -4,13 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "keep_quiet.h"
 #include "mc_log.h"
 #include "rows_worlds.h"
-
-static void keep_quiet(void *ctx, enum mc_log_level level, const char *text)
-{
-    (void)ctx, (void)level, (void)text;
-}
 
 int main(int argc, char **argv)
 {

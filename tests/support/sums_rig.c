@@ -3,6 +3,7 @@
 #include "sums_rig.h"
 
 #include "client.h"
+#include "keep_quiet.h"
 #include "mc_log.h"
 
 struct client_rig rig;
@@ -12,11 +13,6 @@ uint8_t *got;
 const struct mc_view key = {"k", 1};
 const struct mc_replicate_config summed = {.checksum = true};
 const struct mc_replicate_config twice = {.checksum = true, .replica_num = 2};
-
-static void keep_quiet(void *ctx, enum mc_log_level level, const char *text)
-{
-    (void)ctx, (void)level, (void)text;
-}
 
 void start_with(bool checksum)
 {
