@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* draw.h - numbers at random, the same each time: xorshift64 by Marsaglia. */
+/* draw.h - numbers at random, the same each time: xorshift64. */
 #ifndef DRAW_H
 #define DRAW_H
 #include <stdint.h>
